@@ -1,0 +1,36 @@
+"""Triggers that let a status move only along its table's arrows, whoever moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from database.objects import DatabaseObject
+
+Moves = Mapping[str, frozenset[str]]
+
+
+def guards(table: str, moves: Moves) -> list[DatabaseObject]:
+    """The trigger that refuses every other move, on both databases."""
+    allowed = " OR ".join(
+        f"(OLD.status = '{start}' AND NEW.status IN ({', '.join(repr(end) for end in sorted(ends))}))"
+        for start, ends in sorted(moves.items())
+        if ends
+    )
+    name = f"moves_{table}"
+    sqlite = f"""CREATE TRIGGER {name} BEFORE UPDATE OF status ON {table}
+WHEN OLD.status IS NOT NEW.status AND NOT ({allowed}) BEGIN
+  SELECT RAISE(ABORT, 'illegal move of {table}.status');
+END"""
+    function = f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $body$
+BEGIN
+  IF OLD.status IS DISTINCT FROM NEW.status AND NOT ({allowed}) THEN
+    RAISE EXCEPTION 'illegal move of {table}.status' USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NEW;
+END $body$"""
+    trigger = f"CREATE TRIGGER {name}_trigger BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {name}()"
+    return [
+        DatabaseObject("sqlite", "TRIGGER", name, sqlite, table),
+        DatabaseObject("postgresql", "FUNCTION", name, function),
+        DatabaseObject("postgresql", "TRIGGER", f"{name}_trigger", trigger, table),
+    ]

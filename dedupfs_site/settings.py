@@ -1,0 +1,233 @@
+"""All settings, grouped by what they are about. `docs/operating.md` describes each variable."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+from csp.constants import NONE, SELF
+
+from dedupfs_site import environment as env
+from dedupfs_site import secret_key
+from dedupfs_site.addresses import own_names, parse_public_url
+
+# --- Where things are -------------------------------------------------------------------------------------
+BASE_DIR = Path(__file__).resolve().parent.parent
+STATE_ROOT = env.folder("DEDUPFS_STATE_ROOT", str(BASE_DIR / "state"))
+LIBRARIES_ROOTS = env.folders("DEDUPFS_LIBRARIES_ROOT", str(STATE_ROOT / "libraries"))
+DEBUG = env.flag("DEDUPFS_DEBUG")
+SECRET_KEY = env.text("DEDUPFS_SECRET_KEY") or secret_key.load_or_make(STATE_ROOT)
+
+# --- How it is reached ------------------------------------------------------------------------------------
+BIND = env.text("DEDUPFS_BIND", "127.0.0.1")
+PORT = env.whole("PORT", 8000, least=1, most=65535)
+PUBLIC_URL = parse_public_url(env.text("DEDUPFS_PUBLIC_URL"))
+ALLOWED_HOSTS = env.words("DEDUPFS_ALLOWED_HOSTS") or [
+    *own_names(BIND),
+    *([PUBLIC_URL.host] if PUBLIC_URL.host else []),
+]
+CSRF_TRUSTED_ORIGINS = env.words("DEDUPFS_TRUSTED_ORIGINS") or (
+    [PUBLIC_URL.origin] if PUBLIC_URL.host else []
+)
+TRUST_PROXY_HEADERS = env.flag("DEDUPFS_TRUST_PROXY_HEADERS", default=PUBLIC_URL.is_tls)
+if TRUST_PROXY_HEADERS:
+    USE_X_FORWARDED_HOST = True
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+FORCE_SCRIPT_NAME = PUBLIC_URL.prefix or None
+WEB_THREADS = env.whole("DEDUPFS_WEB_THREADS", 8, least=1, most=64)
+
+# --- Applications -----------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "dedupfs_site",
+    "duplicates",
+    "thumbnails",
+    "libraries",
+    "jobs",
+    "accounts",
+    "logbook",
+    "frame",
+    "database",
+    "huey.contrib.djhuey",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "axes",
+    "csp",
+    "ninja",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "accounts.middleware.LoginOrTokenMiddleware",
+    "accounts.middleware.FirstPasswordMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+ROOT_URLCONF = "dedupfs_site.urls"
+WSGI_APPLICATION = "dedupfs_site.wsgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "dedupfs_site.navigation.frame",
+            ],
+        },
+    },
+]
+
+# --- Database ---------------------------------------------------------------------------------------------
+DATABASE_URL = env.text("DATABASE_URL") or f"sqlite:///{STATE_ROOT / 'dedupfs.sqlite3'}"
+SQLITE_BUSY_SECONDS = env.whole("DEDUPFS_SQLITE_BUSY_SECONDS", 20, least=1, most=600)
+#: The alias whose connection may write only what an executor may write (jobs/whitelist.py).
+EXECUTOR_ROLE = env.text("DEDUPFS_EXECUTOR_ROLE", "dedupfs_executor")
+
+
+def _database(*, is_executor: bool) -> dict[str, Any]:
+    try:
+        settings: dict[str, Any] = dict(dj_database_url.parse(DATABASE_URL, conn_max_age=600))
+    except (ValueError, KeyError) as error:
+        raise env.SettingError(f"DATABASE_URL can't be understood: {type(error).__name__}") from None
+    options = settings.setdefault("OPTIONS", {})
+    if settings["ENGINE"] == "django.db.backends.sqlite3":
+        options["timeout"] = SQLITE_BUSY_SECONDS
+        options["transaction_mode"] = "IMMEDIATE"
+        options["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+    elif is_executor:
+        options["assume_role"] = EXECUTOR_ROLE
+    settings["TEST"] = {"MIRROR": "default"} if is_executor else {}
+    return settings
+
+
+DATABASES = {"default": _database(is_executor=False), "executor": _database(is_executor=True)}
+DATABASE_ROUTERS = ["database.routing.OneSchemaRouter"]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Background work --------------------------------------------------------------------------------------
+LEASE_SECONDS = env.whole("DEDUPFS_LEASE_SECONDS", 300, least=2, most=86400)
+STALL_SECONDS = env.whole("DEDUPFS_STALL_SECONDS", 600, least=1, most=86400)
+JOB_ATTEMPTS = env.whole("DEDUPFS_JOB_ATTEMPTS", 5, least=1, most=100)
+CONSUMER_WORKERS = env.whole("DEDUPFS_CONSUMER_WORKERS", 4, least=1, most=32)
+HEARTBEAT_SECONDS = env.whole("DEDUPFS_HEARTBEAT_SECONDS", 10, least=1, most=600)
+STOP_SECONDS = env.whole("DEDUPFS_STOP_SECONDS", 30, least=1, most=600)
+#: How many thumbnails of each media type may be rendered at the same time, over all consumers.
+THUMBNAIL_CONCURRENCY = {
+    "image": env.whole("DEDUPFS_THUMBNAIL_IMAGES", 2, least=1, most=64),
+    "video": env.whole("DEDUPFS_THUMBNAIL_VIDEOS", 1, least=1, most=64),
+}
+HUEY_URL = env.text("HUEY_URL")
+HUEY: dict[str, Any] = {
+    "name": "dedupfs",
+    # Huey takes DEBUG for this when it is left out, and would then run tasks inside the web request.
+    "immediate": False,
+    "results": False,
+    "consumer": {
+        "workers": CONSUMER_WORKERS,
+        "worker_type": "thread",
+        "initial_delay": 0.05,
+        "max_delay": 0.25,
+        "graceful_signal": "TERM",
+        "shutdown_timeout": STOP_SECONDS,
+    },
+}
+if HUEY_URL:
+    HUEY |= {"huey_class": "huey.RedisHuey", "url": HUEY_URL}
+else:
+    HUEY |= {"huey_class": "huey.SqliteHuey", "filename": str(STATE_ROOT / "huey.sqlite3")}
+
+# --- Doors ------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator",
+     "OPTIONS": {"user_attributes": ("username",)}},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "accounts:login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "accounts:login"
+CSRF_FAILURE_VIEW = "frame.refusals.csrf_failure"
+AXES_FAILURE_LIMIT = env.whole("DEDUPFS_LOGIN_ATTEMPTS", 5, least=1, most=1000)
+AXES_COOLOFF_TIME = timedelta(minutes=env.whole("DEDUPFS_LOGIN_COOLOFF_MINUTES", 5, least=1, most=1440))
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_TEMPLATE = "accounts/locked.html"
+AXES_HTTP_RESPONSE_CODE = 429
+AXES_RESET_ON_SUCCESS = True
+AXES_VERBOSE = False
+if TRUST_PROXY_HEADERS:
+    AXES_IPWARE_PROXY_COUNT = 1
+    AXES_IPWARE_META_PRECEDENCE_ORDER = ["HTTP_X_FORWARDED_FOR", "REMOTE_ADDR"]
+
+SESSION_COOKIE_NAME = "dedupfs_session"
+CSRF_COOKIE_NAME = "dedupfs_csrf"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_URL.is_tls
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = f"{PUBLIC_URL.prefix}/"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_AGE = 60 * 60 * 24 * env.whole("DEDUPFS_SESSION_DAYS", 14, least=1, most=365)
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    },
+}
+
+# --- Language, time, files --------------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+USE_I18N = True
+TIME_ZONE = env.text("DEDUPFS_TIME_ZONE", "UTC")
+USE_TZ = True
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = BASE_DIR / "static_collected"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+# --- Logging ----------------------------------------------------------------------------------------------
+LOG_LEVEL = env.choice("DEDUPFS_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    "loggers": {
+        "huey": {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False},
+        "django.security.DisallowedHost": {"level": "ERROR"},
+    },
+}

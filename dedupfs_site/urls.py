@@ -1,0 +1,19 @@
+"""Every address of the product."""
+
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from dedupfs_site.api import api
+from jobs.health import health
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="jobs:list"), name="home"),
+    path("health", health, name="health"),
+    path("account/", include("accounts.urls")),
+    path("jobs/", include("jobs.urls")),
+    path("logbook/", include("logbook.urls")),
+    path("admin/", admin.site.urls),
+    path("api/v1/", api.urls),
+]
+handler400 = "frame.refusals.bad_request"

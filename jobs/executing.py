@@ -1,0 +1,7 @@
+"""Stub."""
+
+
+def drain(queue: str) -> None: ...
+
+
+def sweep_all() -> None: ...

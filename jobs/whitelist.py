@@ -1,0 +1,95 @@
+"""What an executor may write: the protocol's list, as data. The database enforces it (`jobs.enforcing`).
+
+A *path* is one way of writing a table: claiming a row, renewing its lease, finishing it. SQLite enforces each path; PostgreSQL
+grants the union of a table's paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+HEARTBEAT = frozenset({"worker_heartbeat_at", "lease_expires_at"})
+LEASE = HEARTBEAT | {"worker_id"}
+ERROR = frozenset({"error_code", "error_message"})
+CHECKPOINT = frozenset({"checkpoint_busy", "checkpoint_log_frames", "checkpointed_frames"})
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """What executors may do to one table. `updated_at` may be written on every path."""
+
+    paths: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    may_insert: bool = False
+    #: Rows may be deleted while their status is one of these.
+    deletable: frozenset[str] = frozenset()
+
+    @property
+    def updatable(self) -> frozenset[str]:
+        """Every column that some path writes."""
+        columns = frozenset().union(*self.paths.values()) if self.paths else frozenset()
+        return columns | {"updated_at"} if columns else columns
+
+
+_OUTCOME = {"status", "finished_at"} | HEARTBEAT | ERROR
+_LIBRARY_FILE = frozenset({
+    "size_bytes", "mtime_ns", "inode", "device", "is_missing", "needs_hash", "last_seen_scan_id", "hash_algorithm",
+    "content_hash", "hashed_size_bytes", "hashed_mtime_ns", "hashed_at", "hash_error_count", "hash_last_error",
+    "hash_last_error_at", "hash_retry_after", "hash_claim_token", "hash_claimed_at", "relative_path",
+})  # fmt: skip
+_SCAN_SESSION = frozenset({
+    "status", "started_at", "finished_at", "error_message", "files_seen", "directories_seen", "bytes_seen",
+    "error_count",
+})  # fmt: skip
+
+RULES: dict[str, TableRules] = {
+    "jobs": TableRules({
+        "claim": frozenset({"status", "started_at"}) | LEASE,
+        "heartbeat": frozenset({"processed_items", "total_items", "progress"}) | HEARTBEAT,
+        "finish": frozenset({"progress"}) | _OUTCOME,
+        "recover": frozenset({"status", "finished_at"}) | LEASE | ERROR,
+        "release": frozenset({"status", "finished_at"}) | LEASE | ERROR,
+    }),
+    "thumbnails": TableRules(
+        {
+            "claim": frozenset({"status", "started_at"}) | LEASE,
+            "heartbeat": HEARTBEAT,
+            "success": frozenset({"width", "height", "bytes_size", "error_count", "retry_after"}) | _OUTCOME,
+            "failure": frozenset({"error_count", "retry_after"}) | _OUTCOME,
+            "recover": frozenset({"status"}) | LEASE | ERROR,
+            "release": frozenset({"status"}) | LEASE | ERROR,
+            "cleanup": frozenset(),
+        },
+        deletable=frozenset({"ready", "failed"}),
+    ),
+    "thumbnail_cleanup_jobs": TableRules({
+        "claim": frozenset({"status", "finished_at"}) | LEASE,
+        "heartbeat": HEARTBEAT,
+        "finish": frozenset(_OUTCOME),
+        "recover": frozenset({"status"}) | LEASE | ERROR,
+        "release": frozenset({"status"}) | LEASE | ERROR,
+    }),
+    "wal_maintenance_jobs": TableRules({
+        "claim": frozenset({"status", "started_at", "finished_at"}) | LEASE,
+        "heartbeat": HEARTBEAT,
+        "recover": frozenset({"status", "retry_count", "retry_after", "finished_at"}) | LEASE | ERROR,
+        "release": frozenset({"status", "retry_count", "retry_after", "finished_at"}) | LEASE | ERROR,
+        "success": CHECKPOINT | _OUTCOME,
+        "busy": frozenset({"retry_count", "retry_after"}) | CHECKPOINT | _OUTCOME,
+        "failure": frozenset(_OUTCOME),
+    }),
+    "io_rate_limits": TableRules({"reserve": frozenset({"next_available_at_ms"})}, may_insert=True),
+    "library_files": TableRules({"scan": _LIBRARY_FILE, "hash": _LIBRARY_FILE}, may_insert=True),
+    "scan_sessions": TableRules({"scan": _SCAN_SESSION, "hash": _SCAN_SESSION}, may_insert=True),
+    "library_roots": TableRules({"scan": frozenset({"last_scanned_at"})}),
+    "worker_heartbeats": TableRules(
+        {"live": frozenset({"last_seen_at", "stopped_at", "doing", "hostname", "pid", "started_at"})}, may_insert=True
+    ),
+}  # fmt: skip
+
+#: Tables that an executor may add to on every path: the memory of what it did.
+APPEND_ONLY = frozenset({"logbook_items", "logbook_events"})
+
+
+def path_names() -> frozenset[str]:
+    return frozenset(name for rules in RULES.values() for name in rules.paths)
