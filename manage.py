@@ -18,7 +18,8 @@ def main() -> None:
     try:
         execute_from_command_line(sys.argv)
     except SettingError as error:
-        sys.exit(f"dedupfs: {error}")
+        print(f"dedupfs: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.validators import UnicodeUsernameValidator
-from django.db import models
-from django.db.models import Q
+from django.db import models, transaction
+from django.db.models import ExpressionWrapper, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from database.clock import SecondsFromNow
+from logbook.models import write_event
 
 TOKEN_PREFIX = "dfs_"  # noqa: S105  a mark to recognise tokens by, not a token
+#: A token's last use is written at most this often: reading by API must not become writing.
+USE_NOTED_EVERY_SECONDS = 60
 
 
 class Role(models.TextChoices):
     """What somebody may do; each role may do all that the ones before it may."""
 
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    ADMIN = "admin"
+    VIEWER = "viewer", _("viewer")
+    OPERATOR = "operator", _("operator")
+    ADMIN = "admin", _("admin")
 
     def covers(self, needed: Role) -> bool:
         ladder = list(Role)
         return ladder.index(self) >= ladder.index(needed)
+
+    def up_to(self) -> list[Role]:
+        """The roles this one may hand on."""
+        return [role for role in Role if self.covers(role)]
+
+
+class LastAdmin(Exception):
+    """Without this person nobody could let others in again."""
 
 
 class UserManager(BaseUserManager["User"]):
@@ -37,9 +51,23 @@ class UserManager(BaseUserManager["User"]):
     def create_superuser(self, username: str, password: str | None = None, **fields: Any) -> User:
         return self.create_user(username, password, role=Role.ADMIN, **fields)
 
+    def add_person(self, username: str, role: Role, *, actor: str) -> tuple[User, str]:
+        """Let somebody in; the first password is returned here, can't be had again, and must be changed."""
+        password = first_password()
+        with transaction.atomic():
+            user = self.create_user(username, password, role=role, must_change_password=True)
+            user.write("person_added", actor, role=role.value)
+        return user, password
+
+
+def first_password() -> str:
+    """Random, and short enough to be read out: almost 80 bits in groups of four, without look-alikes."""
+    alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "-".join("".join(secrets.choice(alphabet) for _ in range(4)) for _ in range(4))
+
 
 class User(AbstractBaseUser):
-    """Somebody who may log in. The role is the whole of their rights: there are no groups and no single permissions."""
+    """Somebody who may log in. The role is the whole of their rights: no groups, no single permissions."""
 
     username = models.CharField(max_length=150, unique=True, validators=[UnicodeUsernameValidator()])
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER, db_default=Role.VIEWER)
@@ -48,7 +76,7 @@ class User(AbstractBaseUser):
     date_joined = models.DateTimeField(db_default=Now())
 
     USERNAME_FIELD = "username"
-    REQUIRED_FIELDS: list[str] = []
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
 
     objects = UserManager()
 
@@ -60,6 +88,56 @@ class User(AbstractBaseUser):
 
     def may(self, needed: Role) -> bool:
         return self.is_active and Role(self.role).covers(needed)
+
+    def change_role(self, role: Role, *, actor: str) -> None:
+        with transaction.atomic():
+            if role != Role.ADMIN:
+                self._leave_another_admin()
+            was, self.role = self.role, role
+            self.save(update_fields=["role"])
+            self.write("role_changed", actor, role_from=was, role_to=role.value)
+
+    def activate(self, *, actor: str) -> None:
+        with transaction.atomic():
+            self.is_active = True
+            self.save(update_fields=["is_active"])
+            self.write("activated", actor)
+
+    def deactivate(self, *, actor: str) -> None:
+        """Shut somebody out, with their sessions and tokens; their name stays in the records."""
+        with transaction.atomic():
+            self._leave_another_admin()
+            self.is_active = False
+            self.save(update_fields=["is_active"])
+            self.write("deactivated", actor)
+
+    def choose_password(self, password: str) -> None:
+        """A password of one's own: the one made for them, if there was one, no longer has to be changed."""
+        with transaction.atomic():
+            self.set_password(password)
+            self.must_change_password = False
+            self.save(update_fields=["password", "must_change_password"])
+            self.write("password_changed", self.username)
+
+    def reset_password(self, *, actor: str) -> str:
+        """For somebody who forgot theirs: a new first password, returned here and never again."""
+        password = first_password()
+        with transaction.atomic():
+            self.set_password(password)
+            self.must_change_password = True
+            self.save(update_fields=["password", "must_change_password"])
+            self.write("password_reset", actor)
+        return password
+
+    def write(self, event_type: str, actor: str | None, **payload: Any) -> None:
+        """One line of this person's history."""
+        write_event(self._meta.db_table, str(self.pk), event_type, actor=actor, title=self.username, **payload)
+
+    def _leave_another_admin(self) -> None:
+        """Two admins who dismiss each other at once wait here for one another: one of them remains."""
+        admins = User.objects.select_for_update().filter(role=Role.ADMIN, is_active=True).order_by("pk")
+        if list(admins.values_list("pk", flat=True)) == [self.pk]:
+            raise LastAdmin
 
     @property
     def is_staff(self) -> bool:
@@ -87,7 +165,15 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
     def for_secret(self, secret: str) -> ApiToken | None:
         """The living token that `secret` opens, if there is one."""
-        return self.living().select_related("user").filter(digest=digest_of(secret)).first()
+        return self.with_use_due().living().select_related("user").filter(digest=digest_of(secret)).first()
+
+    def with_use_due(self) -> ApiTokenQuerySet:
+        """`is_use_due`: the last use on record is old.
+
+        Asked while reading, since on SQLite even an UPDATE that changes no row takes the one write lock.
+        """
+        due = Q(last_used_at__isnull=True) | Q(last_used_at__lt=SecondsFromNow(-USE_NOTED_EVERY_SECONDS))
+        return self.annotate(is_use_due=ExpressionWrapper(due, output_field=models.BooleanField()))
 
 
 def digest_of(secret: str) -> str:
@@ -96,7 +182,7 @@ def digest_of(secret: str) -> str:
 
 
 class ApiToken(models.Model):
-    """A script's key. Only its digest is kept; it can do what its role allows, and never more than its owner."""
+    """A script's key. Only its digest is kept; it may do what its role allows, never more than its owner."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=100)
@@ -110,7 +196,15 @@ class ApiToken(models.Model):
     objects = ApiTokenQuerySet.as_manager()
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(role__in=Role.values), name="ck_accounts_apitoken_role")]
+        constraints = [
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="ck_accounts_apitoken_role"),
+            # The logbook names tokens; and a form sent twice makes one.
+            models.UniqueConstraint(
+                fields=["user", "name"],
+                condition=Q(revoked_at__isnull=True),
+                name="ux_accounts_apitoken_living_name",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.hint}…)"
@@ -119,9 +213,28 @@ class ApiToken(models.Model):
     def issue(cls, user: User, name: str, role: Role) -> tuple[ApiToken, str]:
         """Make a token; the secret is returned here and can't be had again."""
         secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
-        token = cls.objects.create(user=user, name=name, role=role, digest=digest_of(secret), hint=secret[:8])
+        with transaction.atomic():
+            token = cls.objects.create(user=user, name=name, role=role, digest=digest_of(secret), hint=secret[:8])
+            token.write("token_issued", user.username, role=Role(role).value)
         token.refresh_from_db()
         return token, secret
 
+    def revoke(self, *, actor: str) -> bool:
+        """Make it open nothing any more; False where it did not before."""
+        with transaction.atomic():
+            if not ApiToken.objects.filter(pk=self.pk, revoked_at__isnull=True).update(revoked_at=Now()):
+                return False
+            self.write("token_revoked", actor)
+        return True
+
+    def write(self, event_type: str, actor: str, **payload: Any) -> None:
+        title = f"{self.name} of {self.user.username}"
+        write_event(self._meta.db_table, str(self.pk), event_type, actor=actor, title=title[:255], **payload)
+
     def may(self, needed: Role) -> bool:
         return Role(self.role).covers(needed) and self.user.may(needed)
+
+    def note_use(self) -> None:
+        """Remember that it was used just now, for a token that came from `for_secret`."""
+        if getattr(self, "is_use_due", False):
+            type(self).objects.filter(pk=self.pk).update(last_used_at=Now())

@@ -27,7 +27,7 @@ class SecondsFromNow(Func):
         super().__init__()
         self.seconds = float(seconds)
 
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> _Sql:
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> _Sql:  # type: ignore[override]
         return "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'now', %s)", [f"{self.seconds:+.3f} seconds"]
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> _Sql:

@@ -62,11 +62,11 @@ def _before(rows: QuerySet[M], columns: tuple[str, ...], key: Any) -> Any:
     meta = rows.model._meta
     quote = connections[rows.db].ops.quote_name
     table = quote(meta.db_table)
-    names = [quote(meta.get_field(column).column) for column in columns]  # type: ignore[union-attr]
+    names = [quote(meta.get_field(column).column) for column in columns]  # type: ignore[union-attr, arg-type]
     qualified = ", ".join(f"{table}.{name}" for name in names)
     anchor = ", ".join(f"anchor.{name}" for name in names)
-    return RawSQL(
-        f"({qualified}) < (SELECT {anchor} FROM {table} AS anchor WHERE anchor.{names[-1]} = %s)",  # noqa: S611
+    return RawSQL(  # noqa: S611  names come from the model, the key is a parameter
+        f"({qualified}) < (SELECT {anchor} FROM {table} AS anchor WHERE anchor.{names[-1]} = %s)",
         [key],
         output_field=BooleanField(),
     )

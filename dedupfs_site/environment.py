@@ -87,6 +87,4 @@ def folder(name: str, default: str) -> Path:
 
 def folders(name: str, default: str) -> list[Path]:
     """A list of absolute folders separated by ``:``, as in PATH."""
-    return _read(
-        name, default, lambda raw: [Path(part).expanduser().absolute() for part in raw.split(":") if part]
-    )
+    return _read(name, default, lambda raw: [Path(part).expanduser().absolute() for part in raw.split(":") if part])

@@ -9,6 +9,18 @@ from pathlib import Path
 from dedupfs_site.environment import SettingError
 
 
+def choose(given: str, state_root: Path) -> str:
+    """The key a person set, or the stored one; either way the state folder must be usable."""
+    if not given:
+        return load_or_make(state_root)
+    try:
+        state_root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingError(_unusable(state_root, error.strerror or str(error))) from None
+    _check_writable(state_root)
+    return given
+
+
 def load_or_make(state_root: Path) -> str:
     """Return the stored key; on the very first start make it.
 
@@ -21,13 +33,23 @@ def load_or_make(state_root: Path) -> str:
             _make(path)
         key = path.read_text(encoding="ascii").strip()
     except OSError as error:
-        raise SettingError(
-            f"DEDUPFS_STATE_ROOT={state_root}: can't keep the secret key there ({error.strerror}); "
-            "make the folder writable for this user or name another one"
-        ) from None
+        raise SettingError(_unusable(state_root, error.strerror or str(error))) from None
+    _check_writable(state_root)
     if len(key) < 50:
         raise SettingError(f"{path} is too short to be a key: remove it and start again (logins are lost)")
     return key
+
+
+def _check_writable(state_root: Path) -> None:
+    if not os.access(state_root, os.W_OK | os.X_OK):
+        raise SettingError(_unusable(state_root, "it can't be written to"))
+
+
+def _unusable(state_root: Path, reason: str) -> str:
+    return (
+        f"DEDUPFS_STATE_ROOT={state_root} can't be used as the state folder ({reason}): "
+        "make it writable for this user, or name another one"
+    )
 
 
 def _make(path: Path) -> None:

@@ -11,26 +11,28 @@ from csp.constants import NONE, SELF
 
 from dedupfs_site import environment as env
 from dedupfs_site import secret_key
-from dedupfs_site.addresses import own_names, parse_public_url
+from dedupfs_site.addresses import own_names, parse_bind, parse_hosts, parse_origins, parse_public_url
 
 # --- Where things are -------------------------------------------------------------------------------------
 BASE_DIR = Path(__file__).resolve().parent.parent
 STATE_ROOT = env.folder("DEDUPFS_STATE_ROOT", str(BASE_DIR / "state"))
 LIBRARIES_ROOTS = env.folders("DEDUPFS_LIBRARIES_ROOT", str(STATE_ROOT / "libraries"))
 DEBUG = env.flag("DEDUPFS_DEBUG")
-SECRET_KEY = env.text("DEDUPFS_SECRET_KEY") or secret_key.load_or_make(STATE_ROOT)
+SECRET_KEY = secret_key.choose(env.text("DEDUPFS_SECRET_KEY"), STATE_ROOT)
 
 # --- How it is reached ------------------------------------------------------------------------------------
-BIND = env.text("DEDUPFS_BIND", "127.0.0.1")
+BIND = parse_bind(env.text("DEDUPFS_BIND", "127.0.0.1"))
 PORT = env.whole("PORT", 8000, least=1, most=65535)
 PUBLIC_URL = parse_public_url(env.text("DEDUPFS_PUBLIC_URL"))
-ALLOWED_HOSTS = env.words("DEDUPFS_ALLOWED_HOSTS") or [
+ALLOWED_HOSTS = [
     *own_names(BIND),
     *([PUBLIC_URL.host] if PUBLIC_URL.host else []),
+    *parse_hosts(env.words("DEDUPFS_ALLOWED_HOSTS")),
 ]
-CSRF_TRUSTED_ORIGINS = env.words("DEDUPFS_TRUSTED_ORIGINS") or (
-    [PUBLIC_URL.origin] if PUBLIC_URL.host else []
-)
+CSRF_TRUSTED_ORIGINS = [
+    *([PUBLIC_URL.origin] if PUBLIC_URL.host else []),
+    *parse_origins(env.words("DEDUPFS_TRUSTED_ORIGINS")),
+]
 TRUST_PROXY_HEADERS = env.flag("DEDUPFS_TRUST_PROXY_HEADERS", default=PUBLIC_URL.is_tls)
 if TRUST_PROXY_HEADERS:
     USE_X_FORWARDED_HOST = True
@@ -96,7 +98,7 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # --- Database ---------------------------------------------------------------------------------------------
-DATABASE_URL = env.text("DATABASE_URL") or f"sqlite:///{STATE_ROOT / 'dedupfs.sqlite3'}"
+DATABASE_URL = env.text("DATABASE_URL")
 SQLITE_BUSY_SECONDS = env.whole("DEDUPFS_SQLITE_BUSY_SECONDS", 20, least=1, most=600)
 #: The alias whose connection may write only what an executor may write (jobs/whitelist.py).
 EXECUTOR_ROLE = env.text("DEDUPFS_EXECUTOR_ROLE", "dedupfs_executor")
@@ -104,9 +106,14 @@ EXECUTOR_ROLE = env.text("DEDUPFS_EXECUTOR_ROLE", "dedupfs_executor")
 
 def _database(*, is_executor: bool) -> dict[str, Any]:
     try:
-        settings: dict[str, Any] = dict(dj_database_url.parse(DATABASE_URL, conn_max_age=600))
+        # An executor's connection carries its scratch tables, so it is never closed for its age.
+        age = None if is_executor else 600
+        url = DATABASE_URL or "sqlite:///in-the-state-folder"
+        settings: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=age, conn_health_checks=True))
     except (ValueError, KeyError) as error:
         raise env.SettingError(f"DATABASE_URL can't be understood: {type(error).__name__}") from None
+    if not DATABASE_URL:
+        settings["NAME"] = str(STATE_ROOT / "dedupfs.sqlite3")  # as it is: a folder's name may hold %, ? and #
     options = settings.setdefault("OPTIONS", {})
     if settings["ENGINE"] == "django.db.backends.sqlite3":
         options["timeout"] = SQLITE_BUSY_SECONDS
@@ -128,6 +135,7 @@ STALL_SECONDS = env.whole("DEDUPFS_STALL_SECONDS", 600, least=1, most=86400)
 JOB_ATTEMPTS = env.whole("DEDUPFS_JOB_ATTEMPTS", 5, least=1, most=100)
 CONSUMER_WORKERS = env.whole("DEDUPFS_CONSUMER_WORKERS", 4, least=1, most=32)
 HEARTBEAT_SECONDS = env.whole("DEDUPFS_HEARTBEAT_SECONDS", 10, least=1, most=600)
+SWEEP_SECONDS = env.whole("DEDUPFS_SWEEP_SECONDS", 15, least=1, most=3600)
 STOP_SECONDS = env.whole("DEDUPFS_STOP_SECONDS", 30, least=1, most=600)
 #: How many thumbnails of each media type may be rendered at the same time, over all consumers.
 THUMBNAIL_CONCURRENCY = {
@@ -162,8 +170,10 @@ AUTHENTICATION_BACKENDS = [
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator",
-     "OPTIONS": {"user_attributes": ("username",)}},
+    {
+        "NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator",
+        "OPTIONS": {"user_attributes": ("username",)},
+    },
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
@@ -174,13 +184,12 @@ CSRF_FAILURE_VIEW = "frame.refusals.csrf_failure"
 AXES_FAILURE_LIMIT = env.whole("DEDUPFS_LOGIN_ATTEMPTS", 5, least=1, most=1000)
 AXES_COOLOFF_TIME = timedelta(minutes=env.whole("DEDUPFS_LOGIN_COOLOFF_MINUTES", 5, least=1, most=1440))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_LOCKOUT_TEMPLATE = "accounts/locked.html"
-AXES_HTTP_RESPONSE_CODE = 429
+AXES_LOCKOUT_CALLABLE = "accounts.doorkeeping.locked"
+AXES_CLIENT_IP_CALLABLE = "accounts.doorkeeping.client_address"
+# Knocking on a locked door doesn't count anew: a script with an old password must not lock its owner out.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
 AXES_VERBOSE = False
-if TRUST_PROXY_HEADERS:
-    AXES_IPWARE_PROXY_COUNT = 1
-    AXES_IPWARE_META_PRECEDENCE_ORDER = ["HTTP_X_FORWARDED_FOR", "REMOTE_ADDR"]
 
 SESSION_COOKIE_NAME = "dedupfs_session"
 CSRF_COOKIE_NAME = "dedupfs_csrf"
@@ -212,7 +221,7 @@ TIME_ZONE = env.text("DEDUPFS_TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = BASE_DIR / "static_collected"
+STATIC_ROOT = STATE_ROOT / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},

@@ -1,3 +1,5 @@
+from importlib import import_module
+
 from django.apps import AppConfig
 from django.db.backends.signals import connection_created
 
@@ -12,4 +14,5 @@ class JobsConfig(AppConfig):
 
         register(*OBJECTS, *deletion_guards())
         register_grants(grant_whitelist)
+        import_module("jobs.handlers")
         connection_created.connect(guard_new_connection, dispatch_uid="jobs.enforcing")

@@ -1,6 +1,7 @@
 """What people and policy decide about jobs: enqueue, cancel, put back, retry.
 
-Each verb is one compare-and-swap on the state it expects, with a logbook event in the same transaction that says who asked and why.
+Each verb is one compare-and-swap on the state it expects, with a logbook event in the same transaction that says who
+asked and why.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from jobs.models import Job
 from logbook.models import write_event
 
 QUEUE = "jobs"
+CANCELLABLE = Job.UNFINISHED
+RESETTABLE = (Job.Status.RETRYABLE,)
 
 
 def enqueue(kind: str, *, actor: str, dry_run: bool = False, payload: dict[str, Any] | None = None) -> Job:
@@ -32,6 +35,8 @@ def enqueue(kind: str, *, actor: str, dry_run: bool = False, payload: dict[str, 
             write_event("jobs", job.pk, "requested", actor=actor)
             ring(QUEUE)
     except IntegrityError:
+        if kind not in Job.SLOT_KINDS:
+            raise
         raise Refused(_slot_taken()) from None
     job.refresh_from_db()
     return job
@@ -39,24 +44,48 @@ def enqueue(kind: str, *, actor: str, dry_run: bool = False, payload: dict[str, 
 
 def cancel(job_id: str, *, actor: str, reason: str = "") -> Job:
     """Cancel what has not ended; the slot is free at once, and whatever its holder still writes is refused."""
-    return _move(job_id, Job.UNFINISHED, "cancel", actor, reason, status="cancelled", finished_at=Now(), lease_expires_at=None)
+    return _move(
+        job_id,
+        CANCELLABLE,
+        "cancel",
+        actor,
+        reason,
+        status="cancelled",
+        finished_at=Now(),
+        lease_expires_at=None,
+    )
 
 
 def reset(job_id: str, *, actor: str, reason: str = "") -> Job:
     """Put a retryable job back in the queue."""
     try:
-        job = _move(job_id, ("retryable",), "reset", actor, reason, status="pending", retry_after=None, finished_at=None)
+        job = _move(
+            job_id,
+            RESETTABLE,
+            "reset",
+            actor,
+            reason,
+            status="pending",
+            retry_after=None,
+            finished_at=None,
+        )
     except IntegrityError:
         raise Refused(_slot_taken()) from None
     ring(QUEUE)
     return job
 
 
+def may_retry(job: Job) -> bool:
+    """Whether `retry` would be granted: what removes files is authorised anew instead."""
+    removes_files = job.kind == Job.Kind.DELETE and not job.dry_run
+    return job.status in (Job.Status.FAILED, Job.Status.CANCELLED) and not removes_files
+
+
 def retry(job_id: str, *, actor: str) -> Job:
     """Start again what failed or was cancelled, as a new job: the old one keeps its history."""
     old = Job.objects.get(pk=job_id)
-    if old.status not in (Job.Status.FAILED, Job.Status.CANCELLED):
-        raise Refused(f"Only a failed or cancelled job can be tried again; this one is {old.status}.")
+    if not may_retry(old):
+        raise Refused(f"Only a failed or cancelled job that removes no files can be tried again; this is {old.status}.")
     with transaction.atomic():
         job = enqueue(old.kind, actor=actor, dry_run=old.dry_run, payload=old.payload)
         write_event("jobs", old.pk, "retried", actor=actor, as_job=job.pk)
@@ -66,13 +95,14 @@ def retry(job_id: str, *, actor: str) -> Job:
 def recover_stale(*, actor: str) -> int:
     """Take back what lost its lease, now rather than at the next sweep."""
     count = Job.objects.recover()
+    write_event("queue", QUEUE, "recover", actor=actor, recovered=count)
     if count:
         ring(QUEUE)
     return count
 
 
 def requeue_retryable() -> int:
-    """Policy's half of a retry: put retryable jobs back while the slot is free, fail those whose attempts are used up."""
+    """Policy's half of a retry: put jobs back while the slot is free, fail those whose attempts are used up."""
     moved = 0
     due = Job.objects.filter(status="retryable").order_by("created_at", "id")
     for job_id, code, attempts in due.values_list("pk", "error_code", "attempts"):
@@ -82,7 +112,8 @@ def requeue_retryable() -> int:
             continue
         try:
             with transaction.atomic():
-                moved += _swap(job_id, status="pending", attempts=F("attempts") + (0 if stopped_in_order else 1))
+                counted = F("attempts") + (0 if stopped_in_order else 1)
+                moved += _swap(job_id, status="pending", attempts=counted, finished_at=None)
         except IntegrityError:
             continue  # the slot is taken: it waits as it is
     if moved:

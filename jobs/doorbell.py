@@ -1,4 +1,6 @@
-"""Rings for consumers: a message says only "look at this queue". The row is the truth; losing every message loses nothing."""
+"""Rings for consumers: a message says only "look at this queue". The row is the truth; losing every message loses
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Makes the database itself refuse what an executor may not write (`jobs.whitelist`).
 
-SQLite asks an authorizer while it prepares a statement. A prepared statement is not asked again, so every change of path
-sets a new authorizer: that makes SQLite prepare its cached statements anew.
-PostgreSQL has a role with column grants, which the executor's connection assumes.
+SQLite asks an authorizer while it prepares a statement. A prepared statement is not asked again, so every change of
+path sets a new authorizer: that makes SQLite prepare its cached statements anew. PostgreSQL has a role with column
+grants, which the executor's connection assumes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,11 @@ def writing(path: str) -> Iterator[None]:
 
 @contextmanager
 def transaction_on(path: str) -> Iterator[None]:
-    """One short write transaction of an executor, on one path."""
+    """One short write transaction of an executor, on one path.
+
+    A connection that broke since the last one is replaced first: a database that was away for a moment costs no work.
+    """
+    connections[EXECUTOR].close_if_unusable_or_obsolete()
     with writing(path), transaction.atomic(using=EXECUTOR):
         yield
 
@@ -74,8 +78,14 @@ class _Authorizer:
         self.path = path
         self.triggers = {each.name for each in expected("sqlite") if each.kind == "TRIGGER"}
 
-    def __call__(self, action: int, first: str | None, second: str | None, schema: str | None, trigger: str | None) -> int:
-        return sqlite3.SQLITE_OK if self._allows(action, first or "", second or "", schema, trigger) else sqlite3.SQLITE_DENY
+    def __call__(
+        self, action: int, first: str | None, second: str | None, schema: str | None, trigger: str | None
+    ) -> int:
+        return (
+            sqlite3.SQLITE_OK
+            if self._allows(action, first or "", second or "", schema, trigger)
+            else sqlite3.SQLITE_DENY
+        )
 
     def _allows(self, action: int, first: str, second: str, schema: str | None, trigger: str | None) -> bool:
         if action in _ALWAYS or schema == "temp":

@@ -1,8 +1,8 @@
 """Leases, for every table that has them: claim, renew, finish, release, recover.
 
-A claim is fenced by its `worker_id`, fresh for each claim. Every write of a holder names it and asks that the row still runs
-and the lease still lives; zero rows changed means that somebody else moved the row, and the holder stops.
-Right on both databases by compare-and-swap alone: row locks only make PostgreSQL quicker.
+A claim is fenced by its `worker_id`, fresh for each claim. Every write of a holder names it and asks that the row still
+runs and the lease still lives; zero rows changed means that somebody else moved the row, and the holder stops. Right on
+both databases by compare-and-swap alone: row locks only make PostgreSQL quicker.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class LeaseRules:
     claim_sets: tuple[str, ...] = ()
     claim_clears: tuple[str, ...] = ()
     recover_extra: Mapping[str, Any] = field(default_factory=dict)
-    #: The code a row carries after it was given back; NULL where that needs no telling.
-    released_code: str | None = None
+    #: Whether a row that was given back carries the reason; elsewhere it just waits again.
+    tells_release: bool = False
     #: processed, total and share, where the table has them.
     progress: tuple[str, str, str] | None = None
     finish_paths: Mapping[str, str] = field(default_factory=dict)
@@ -72,9 +72,7 @@ class LeasedQuerySet(models.QuerySet[M]):
         raise NotImplementedError
 
     def stale(self) -> Self:
-        return self.filter(status=RUNNING).filter(
-            Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lte=Now())
-        )
+        return self.filter(status=RUNNING).filter(Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lte=Now()))
 
     def recover(self) -> int:
         """Take back every row whose lease ran out; return how many."""
@@ -199,12 +197,12 @@ class Lease(Generic[M]):
                 }
             )
 
-    def release(self) -> None:
+    def release(self, code: str = WORKER_STOPPED, message: str = WORKER_STOPPED_MESSAGE) -> None:
         """Give the row back at once, so that nobody has to wait for the lease to run out."""
         rules = self.model.lease_rules
         values = {"status": rules.recovered, **_NO_LEASE}
-        if rules.released_code:
-            values |= {"error_code": rules.released_code, "error_message": WORKER_STOPPED_MESSAGE}
+        if rules.tells_release:
+            values |= {"error_code": code, "error_message": message}
         with transaction_on("release"):
             self._write(values)
 
@@ -228,5 +226,3 @@ class Lease(Generic[M]):
 
     def _lost(self) -> str:
         return f"{self.model._meta.db_table} {self.row.pk}: the claim {self.worker_id} no longer holds"
-
-

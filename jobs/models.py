@@ -9,7 +9,7 @@ from django.db.models import Exists, F, JSONField, OuterRef, Q, Value
 from django.db.models.functions import Now
 
 from database.clock import SecondsFromNow
-from jobs.lease import WORKER_STOPPED, LeasedModel, LeasedQuerySet, LeaseRules
+from jobs.lease import LeasedModel, LeasedQuerySet, LeaseRules
 
 
 def new_job_id() -> str:
@@ -23,9 +23,7 @@ def legal(field: str, values: list[str], name: str) -> models.CheckConstraint:
 
 class JobQuerySet(LeasedQuerySet["Job"]):
     def due(self) -> JobQuerySet:
-        return self.filter(status=Job.Status.PENDING).filter(
-            Q(retry_after__isnull=True) | Q(retry_after__lte=Now())
-        )
+        return self.filter(status=Job.Status.PENDING).filter(Q(retry_after__isnull=True) | Q(retry_after__lte=Now()))
 
     def holding_slot(self) -> JobQuerySet:
         """The one scan or hash job that is waiting or running, if there is one."""
@@ -73,7 +71,7 @@ class Job(LeasedModel):
         recovered="retryable",
         outcomes=MOVES["running"],
         claim_sets=("started_at",),
-        released_code=WORKER_STOPPED,
+        tells_release=True,
         progress=("processed_items", "total_items", "progress"),
     )
 
@@ -101,7 +99,11 @@ class Job(LeasedModel):
         db_table = "jobs"
         constraints = [
             legal("kind", ["scan", "hash", "delete", "thumbnail"], "ck_jobs_kind"),
-            legal("status", ["pending", "running", "completed", "failed", "cancelled", "retryable"], "ck_jobs_status"),
+            legal(
+                "status",
+                ["pending", "running", "completed", "failed", "cancelled", "retryable"],
+                "ck_jobs_status",
+            ),
         ]
         indexes = [
             # The jobs page and the claim: newest or oldest first, all, of a status, of a kind.
@@ -130,11 +132,11 @@ class WalMaintenanceQuerySet(LeasedQuerySet["WalMaintenanceJob"]):
 class WalMaintenanceJob(LeasedModel):
     """A checkpoint of SQLite's write-ahead log.
 
-        pending ──claim──▶ running ──▶ completed | failed
-                              │ ▲
-                       busy, lost│ claim, after retry_after
-                              ▼ │
-                          retryable
+    pending ──claim──▶ running ──▶ completed | failed
+                          │ ▲
+                   busy, lost│ claim, after retry_after
+                          ▼ │
+                      retryable
     """
 
     class Mode(models.TextChoices):
@@ -163,6 +165,8 @@ class WalMaintenanceJob(LeasedModel):
         claim_clears=("finished_at",),
         recover_extra={"retry_count": F("retry_count") + 1, "retry_after": SecondsFromNow(RETRY_SECONDS)},
         finish_paths={"completed": "success", "failed": "failure", "retryable": "busy"},
+        # Only one row may run, so whether one is due depends on the others.
+        serial_claims=True,
     )
 
     requested_mode = models.CharField(max_length=16, choices=Mode.choices, db_default=Mode.PASSIVE)
@@ -189,7 +193,9 @@ class WalMaintenanceJob(LeasedModel):
         constraints = [
             legal("requested_mode", ["passive", "restart", "truncate"], "ck_wal_maintenance_jobs_mode"),
             legal(
-                "status", ["pending", "running", "retryable", "completed", "failed"], "ck_wal_maintenance_jobs_status"
+                "status",
+                ["pending", "running", "retryable", "completed", "failed"],
+                "ck_wal_maintenance_jobs_status",
             ),
         ]
         indexes = [

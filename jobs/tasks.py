@@ -1,22 +1,13 @@
-"""What Huey runs."""
+"""What Huey runs: it rings, nothing more. Sweeping is the caretaker's (`jobs.living`)."""
 
 from __future__ import annotations
 
-from huey import crontab
-from huey.contrib.djhuey import db_periodic_task, db_task
+from huey.contrib.djhuey import db_task
+
+from jobs.executing import drain
 
 
-@db_task()
+@db_task()  # type: ignore[untyped-decorator]
 def look(queue: str) -> None:
     """Somebody rang: carry out what waits in `queue`."""
-    from jobs.executing import drain
-
     drain(queue)
-
-
-@db_periodic_task(crontab(minute="*"))
-def sweep() -> None:
-    """Take back what was lost, put back what may be tried again, and look where nobody rang."""
-    from jobs.executing import sweep_all
-
-    sweep_all()

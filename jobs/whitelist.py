@@ -1,7 +1,7 @@
 """What an executor may write: the protocol's list, as data. The database enforces it (`jobs.enforcing`).
 
-A *path* is one way of writing a table: claiming a row, renewing its lease, finishing it. SQLite enforces each path; PostgreSQL
-grants the union of a table's paths.
+A *path* is one way of writing a table: claiming a row, renewing its lease, finishing it. SQLite enforces each path;
+PostgreSQL grants the union of a table's paths.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class LibraryRoot(models.Model):
 class ScanSession(models.Model):
     """One walk over the libraries.
 
-        running ──▶ succeeded | failed
+    running ──▶ succeeded | failed
     """
 
     class Status(models.TextChoices):
@@ -114,4 +114,3 @@ class LibraryFile(models.Model):
 
     def __str__(self) -> str:
         return self.relative_path
-

@@ -1,4 +1,6 @@
-from django.urls import URLPattern
+from django.urls import path
+
+from logbook import views
 
 app_name = "logbook"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [path("", views.event_list, name="list")]

@@ -57,5 +57,9 @@ def pending_thumbnail(key: str = "k", of: LibraryFile | None = None, **fields: A
     source = of or library_file()
     values = {"media_type": "image", "format": "webp", "max_dimension": 320, **fields}
     return Thumbnail.objects.create(
-        thumb_key=key, file=source, source_size_bytes=source.size_bytes, source_mtime_ns=source.mtime_ns, **values
+        thumb_key=key,
+        file=source,
+        source_size_bytes=source.size_bytes,
+        source_mtime_ns=source.mtime_ns,
+        **values,
     )

@@ -1,19 +1,22 @@
 """The product's settings on throw-away state: a file database, since executors need a second connection to it."""
 
+import atexit
 import os
+import shutil
 import tempfile
-from pathlib import Path
 
-_WORK = Path(tempfile.mkdtemp(prefix="dedupfs-tests-"))
-os.environ.setdefault("DEDUPFS_STATE_ROOT", str(_WORK))
+if "DEDUPFS_TESTS" not in os.environ:
+    # The first process of a test run: whatever state folder is set belongs to somebody's installation.
+    os.environ["DEDUPFS_TESTS"] = "1"
+    os.environ["DEDUPFS_STATE_ROOT"] = tempfile.mkdtemp(prefix="dedupfs-tests-")
+    atexit.register(shutil.rmtree, os.environ["DEDUPFS_STATE_ROOT"], ignore_errors=True)
 os.environ.setdefault("DEDUPFS_SECRET_KEY", "for-tests-only-" + "x" * 50)
 
-from dedupfs_site.settings import *  # noqa: E402, F403
-from dedupfs_site.settings import DATABASES, INSTALLED_APPS, STORAGES  # noqa: E402
+from dedupfs_site.settings import *  # noqa: F403
+from dedupfs_site.settings import DATABASES, INSTALLED_APPS, STATE_ROOT, STATIC_ROOT, STORAGES
 
 INSTALLED_APPS = ["tests.steps", *INSTALLED_APPS]
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    DATABASES["default"]["TEST"]["NAME"] = str(_WORK / "test.sqlite3")
-for _database in DATABASES.values():
-    _database["CONN_MAX_AGE"] = 0
+    DATABASES["default"]["TEST"]["NAME"] = str(STATE_ROOT / "test.sqlite3")
 STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns where it is missing, and warnings are errors

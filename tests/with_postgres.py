@@ -1,7 +1,7 @@
 """Run a command beside a real PostgreSQL of its own: `python -m tests.with_postgres COMMAND …`.
 
-The server listens on a free loopback port, keeps its files in a temporary folder and is gone afterwards. The command finds it
-in DATABASE_URL. Its user is no superuser: it may make databases and roles, as `docs/operating.md` asks for.
+The server listens on a free loopback port, keeps its files in a temporary folder and is gone afterwards. The command
+finds it in DATABASE_URL. Its user is no superuser: it may make databases and roles, as `docs/operating.md` asks for.
 """
 
 from __future__ import annotations
@@ -58,15 +58,39 @@ def postgres() -> Iterator[str]:
     def run(*command: str) -> None:
         done = subprocess.run(as_server_user(list(command)), capture_output=True, text=True, cwd=folder)
         if done.returncode != 0:
-            sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}{log.read_text() if log.exists() else ''}")
+            sys.exit(
+                f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}{log.read_text() if log.exists() else ''}"
+            )
 
     try:
-        run(str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8")
+        run(
+            str(binaries / "initdb"),
+            "-D",
+            str(data),
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+        )
         run(str(binaries / "pg_ctl"), "-D", str(data), "-o", options, "-l", str(log), "-w", "start")
         try:
             sql = f"CREATE ROLE {USER} LOGIN CREATEDB CREATEROLE"
             run(str(binaries / "psql"), "-h", str(folder), "-p", str(port), "-U", "postgres", "-c", sql)
-            run(str(binaries / "createdb"), "-h", str(folder), "-p", str(port), "-U", "postgres", "-O", USER, "dedupfs")
+            run(
+                str(binaries / "createdb"),
+                "-h",
+                str(folder),
+                "-p",
+                str(port),
+                "-U",
+                "postgres",
+                "-O",
+                USER,
+                "dedupfs",
+            )
             yield f"postgres://{USER}@127.0.0.1:{port}/dedupfs"
         finally:
             run(str(binaries / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop")

@@ -30,9 +30,9 @@ class ThumbnailQuerySet(LeasedQuerySet["Thumbnail"]):
 class Thumbnail(LeasedModel):
     """A small picture of a file.
 
-        pending ──claim──▶ running ──▶ ready | failed
-           ▲──lost, released──┘          │      │
-           └──────file gone from disk────┴──────┴─ retry, after retry_after
+    pending ──claim──▶ running ──▶ ready | failed
+       ▲──lost, released──┘          │      │
+       └──────file gone from disk────┴──────┴─ retry, after retry_after
     """
 
     class Status(models.TextChoices):
@@ -120,9 +120,9 @@ class ThumbnailCleanupQuerySet(LeasedQuerySet["ThumbnailCleanupJob"]):
 class ThumbnailCleanupJob(LeasedModel):
     """The removal of one group's thumbnails.
 
-        pending ──claim──▶ running ──▶ completed | failed
-           ▲──lost, released──┘            │         │
-           └────────── scheduled again ────┴─────────┘
+    pending ──claim──▶ running ──▶ completed | failed
+       ▲──lost, released──┘            │         │
+       └────────── scheduled again ────┴─────────┘
     """
 
     class Status(models.TextChoices):

@@ -1,0 +1,23 @@
+"""What the figures were taken on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+from pathlib import Path
+
+
+def _first(path: str, start: str) -> str:
+    for line in Path(path).read_text().splitlines():
+        if line.startswith(start):
+            return line.split(":", 1)[1].strip()
+    return "unknown"
+
+
+def describe() -> str:
+    memory = int(_first("/proc/meminfo", "MemTotal").split()[0]) / 1024 / 1024
+    return (
+        f"{os.cpu_count()} cores ({_first('/proc/cpuinfo', 'model name')}), {memory:.0f} GiB memory, "
+        f"Linux {platform.release()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    )

@@ -1,0 +1,107 @@
+"""Icons and pills: a state is always icon + word + colour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_noop
+
+register = template.Library()
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a status is shown: which of the states' colours, which icon, which word."""
+
+    state: str
+    icon: str
+    word: str
+
+
+#: One look for a word, whichever table uses it.
+LOOKS = {
+    "pending": Look("quiet", "pending", gettext_noop("Pending")),
+    "running": Look("running", "running", gettext_noop("Running")),
+    "completed": Look("ok", "done", gettext_noop("Completed")),
+    "succeeded": Look("ok", "done", gettext_noop("Succeeded")),
+    "ready": Look("ok", "done", gettext_noop("Ready")),
+    "failed": Look("danger", "failed", gettext_noop("Failed")),
+    "cancelled": Look("quiet", "cancelled", gettext_noop("Cancelled")),
+    "retryable": Look("attention", "again", gettext_noop("Retryable")),
+    "deleted": Look("quiet", "delete", gettext_noop("Deleted")),
+    "alive": Look("ok", "alive", gettext_noop("Alive")),
+    "silent": Look("danger", "silent", gettext_noop("Silent")),
+    "stopped": Look("quiet", "idle", gettext_noop("Stopped")),
+}
+MESSAGE_LOOKS = {
+    "success": Look("ok", "done", ""),
+    "warning": Look("attention", "attention", ""),
+    "error": Look("danger", "failed", ""),
+}
+
+
+class Message(Protocol):
+    level_tag: str
+
+
+def look_of(status: str | None) -> Look:
+    """A word that nobody described still gets a pill of its own."""
+    word = status or ""
+    return LOOKS.get(word, Look("quiet", "dot", word.replace("_", " ").capitalize()))
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """An icon of `frame/_icons.html`; it says nothing by itself, so a word stands beside it."""
+    return format_html(
+        '<svg class="icon icon-{}" aria-hidden="true" focusable="false"><use href="#icon-{}"/></svg>',
+        name,
+        name,
+    )
+
+
+@register.simple_tag
+def pill(status: str, kind: str = "") -> SafeString:
+    """`kind` is "large" for a page's own state, "past" for one that was: it doesn't move."""
+    look = look_of(status)
+    return format_html(
+        '<span class="pill is-{}{}">{}{}</span>',
+        look.state,
+        f" pill-{kind}" if kind else "",
+        icon(look.icon),
+        gettext(look.word) if look.word else "",
+    )
+
+
+@register.filter
+def state_class(status: str | None) -> str:
+    return f"is-{look_of(status).state}"
+
+
+@register.filter
+def status_icon(status: str | None) -> str:
+    return look_of(status).icon
+
+
+@register.filter
+def status_word(status: str | None) -> str:
+    word = look_of(status).word
+    return gettext(word) if word else ""
+
+
+@register.filter
+def message_state(message: Message) -> str:
+    return f"is-{_message_look(message).state}"
+
+
+@register.filter
+def message_icon(message: Message) -> str:
+    return _message_look(message).icon
+
+
+def _message_look(message: Message) -> Look:
+    return MESSAGE_LOOKS.get(message.level_tag, Look("running", "note", ""))

@@ -1,0 +1,38 @@
+"""Taking back what lost its worker, in every table that has leases, when somebody asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+
+from jobs import deciding
+from jobs.lease import LeasedModel, LeasedQuerySet
+from jobs.models import Job
+from logbook.models import write_event
+
+
+def recover_all(*, actor: str) -> dict[str, int]:
+    """Take back every row whose lease ran out; return how many of which table."""
+    return {model._meta.db_table: _recover_table(model, actor) for model in leased_models()}
+
+
+def recover(rows: LeasedQuerySet[Any], *, actor: str) -> int:
+    """Take back those of `rows` whose lease ran out, and note who asked."""
+    count = rows.recover()
+    write_event("queue", rows.model._meta.db_table, "recover", actor=actor, recovered=count)
+    return count
+
+
+def leased_models() -> list[type[LeasedModel]]:
+    """Every leased table, whichever room it belongs to."""
+    found = [model for model in apps.get_models() if issubclass(model, LeasedModel)]
+    return sorted(found, key=lambda model: model._meta.db_table)
+
+
+def _recover_table(model: type[LeasedModel], actor: str) -> int:
+    if model is Job:
+        return deciding.recover_stale(actor=actor)
+    rows = model._default_manager.all()
+    assert isinstance(rows, LeasedQuerySet)
+    return recover(rows, actor=actor)

@@ -1,0 +1,80 @@
+// What makes pages more convenient; each page works without it.
+(function () {
+  "use strict";
+
+  // --- Copy. `navigator.clipboard` exists only behind TLS or on this machine itself, so there is the old way as well.
+  function copySelected(source) {
+    const range = document.createRange();
+    range.selectNodeContents(source);
+    const selection = getSelection();
+    selection.removeAllRanges();
+    selection.addRange(range);
+    return document.execCommand("copy");
+  }
+
+  async function copy(button) {
+    const source = document.getElementById(button.dataset.copy);
+    let done = true;
+    if (navigator.clipboard) {
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+      } catch {
+        done = copySelected(source);
+      }
+    } else {
+      done = copySelected(source);
+    }
+    if (done) button.querySelector("[data-label]").textContent = button.dataset.done;
+  }
+
+  function reveal(root) {
+    for (const button of root.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+  }
+
+  // --- Panels that open in place close by Escape and by a click elsewhere.
+  function closePanels(except) {
+    for (const panel of document.querySelectorAll("details[data-panel][open]")) {
+      if (!except || !panel.contains(except)) panel.open = false;
+    }
+  }
+
+  document.addEventListener("click", function (event) {
+    closePanels(event.target);
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(button);
+  });
+  document.addEventListener("keydown", function (event) {
+    if (event.key !== "Escape") return;
+    const open = document.querySelector("details[data-panel][open]");
+    closePanels(null);
+    if (open) open.querySelector("summary").focus();
+  });
+
+  // --- Live parts.
+  function offline(isOffline) {
+    const line = document.getElementById("offline");
+    if (line) line.hidden = !isOffline;
+  }
+
+  document.addEventListener("DOMContentLoaded", function () {
+    reveal(document);
+    // A row of choices may be wider than the screen.
+    for (const chosen of document.querySelectorAll(".choice[aria-current]")) {
+      chosen.parentElement.scrollLeft = chosen.offsetLeft - chosen.parentElement.offsetLeft - 40;
+    }
+  });
+  document.addEventListener("htmx:afterSettle", () => reveal(document));
+  document.addEventListener("htmx:sendError", () => offline(true));
+  document.addEventListener("htmx:responseError", () => offline(true));
+  document.addEventListener("htmx:beforeSwap", function (event) {
+    const asked = new URL(event.detail.pathInfo.finalRequestPath, location.href);
+    const answered = new URL(event.detail.xhr.responseURL, location.href);
+    if (event.detail.xhr.responseURL && asked.pathname !== answered.pathname) {
+      // Sent elsewhere, most likely to the login: a whole page, not a part of this one.
+      event.detail.shouldSwap = false;
+      location.reload();
+    } else if (event.detail.xhr.status < 400) {
+      offline(false);
+    }
+  });
+})();

@@ -1,0 +1,197 @@
+"""Consumers that are stopped, killed, frozen and starved: nothing is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from database.clock import SecondsFromNow
+from jobs.models import Job, WorkerHeartbeat
+from libraries.models import LibraryFile
+from logbook.models import LogbookEvent
+from tests import factories
+from tests.conftest import Consumers
+from tests.waiting import until
+
+pytestmark = pytest.mark.django_db
+
+STEPS = 6
+
+
+def job_with_steps(**asked: Any) -> Job:
+    payload = {"library": factories.library().pk, "steps": STEPS, **asked}
+    return factories.pending_job("scan", payload=payload)
+
+
+def status(job: Job) -> str:
+    return Job.objects.values_list("status", flat=True).get(pk=job.pk)
+
+
+def steps_taken(job: Job) -> list[int]:
+    return sorted(LibraryFile.objects.filter(relative_path__startswith=job.pk).values_list("size_bytes", flat=True))
+
+
+def moves(job: Job) -> list[tuple[str | None, str | None]]:
+    events = LogbookEvent.objects.about("jobs", job.pk).filter(event_type="status")
+    return list(events.values_list("status_from", "status_to"))
+
+
+def wait_for(job: Job, wanted: str) -> None:
+    until(lambda: status(job) == wanted, f"the job to be {wanted} (it is {status(job)})")
+
+
+def test_a_consumer_finds_and_finishes_a_job_that_nobody_rang_for(start_consumer: Consumers) -> None:
+    job = job_with_steps()
+    start_consumer()
+    wait_for(job, "completed")
+    job.refresh_from_db()
+    assert (job.progress, job.processed_items, job.total_items) == (1.0, STEPS, STEPS)
+    assert job.lease_expires_at is None
+    assert steps_taken(job) == list(range(STEPS))
+
+
+def test_a_failing_handler_fails_its_job_and_the_queue_goes_on(start_consumer: Consumers) -> None:
+    bad = job_with_steps(fail=2)
+    start_consumer()
+    wait_for(bad, "failed")
+    bad.refresh_from_db()
+    assert bad.error_code == "WORKER_FAILURE"
+    assert "this step fails" in (bad.error_message or "")
+    good = factories.pending_job("scan", payload={**bad.payload, "fail": None})
+    wait_for(good, "completed")
+
+
+def test_sigterm_gives_the_row_back_at_once_and_the_next_consumer_goes_on(
+    start_consumer: Consumers, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    job = job_with_steps(hold=3, gate=str(gate))
+    first = start_consumer(DEDUPFS_LEASE_SECONDS="3600")
+    until(gate.with_suffix(".reached").exists, "the third step")
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(timeout=30) == 0
+    job.refresh_from_db()
+    assert (job.status, job.worker_id, job.lease_expires_at) == ("retryable", None, None)
+    assert job.error_code == "WORKER_STOPPED"
+    assert WorkerHeartbeat.objects.get().stopped_at is not None
+    gate.touch()
+    start_consumer(DEDUPFS_LEASE_SECONDS="3600")
+    wait_for(job, "completed")
+    job.refresh_from_db()
+    assert job.attempts == 0, "an orderly stop is not a failed attempt"
+    assert steps_taken(job) == list(range(STEPS))
+
+
+def test_sigint_is_as_orderly_as_sigterm(start_consumer: Consumers, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = job_with_steps(hold=0, gate=str(gate))
+    consumer = start_consumer(DEDUPFS_LEASE_SECONDS="3600")
+    until(gate.with_suffix(".reached").exists, "the handler")
+    consumer.send_signal(signal.SIGINT)
+    assert consumer.wait(timeout=30) == 0
+    assert status(job) == "retryable"
+
+
+CRASH_POINTS = ["claimed", *(f"stepped:{n}" for n in (1, 3, STEPS)), "handled", "finished"]
+
+
+@pytest.mark.parametrize("point", CRASH_POINTS)
+def test_sigkill_anywhere_loses_nothing(point: str, start_consumer: Consumers) -> None:
+    job = job_with_steps()
+    victim = start_consumer(DEDUPFS_CRASH_POINT=point)
+    assert victim.wait(timeout=60) == -signal.SIGKILL
+    start_consumer()
+    wait_for(job, "completed")
+    assert steps_taken(job) == list(range(STEPS))
+    recovered = [("running", "retryable"), ("retryable", "pending"), ("pending", "running")]
+    lost = [] if point == "finished" else recovered
+    assert moves(job) == [(None, "pending"), ("pending", "running"), *lost, ("running", "completed")]
+
+
+def test_a_frozen_consumer_writes_nothing_after_it_wakes(start_consumer: Consumers, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = job_with_steps(hold=2, gate=str(gate), deaf=True)
+    frozen = start_consumer()
+    until(gate.with_suffix(".reached").exists, "the second step")
+    job.refresh_from_db()
+    first_holder = job.worker_id
+    frozen.send_signal(signal.SIGSTOP)
+    gate.touch()
+    start_consumer()
+    wait_for(job, "completed")
+    job.refresh_from_db()
+    finished_by, finished_at = job.worker_id, job.updated_at
+    assert finished_by != first_holder
+    history = moves(job)
+    frozen.send_signal(signal.SIGCONT)
+    until(lambda: _noticed(tmp_path), "the woken consumer to notice")
+    frozen.send_signal(signal.SIGTERM)
+    assert frozen.wait(timeout=30) == 0
+    job.refresh_from_db()
+    assert (job.worker_id, job.updated_at, job.status) == (finished_by, finished_at, "completed")
+    assert steps_taken(job) == list(range(STEPS))
+    assert moves(job) == history
+
+
+def _noticed(tmp_path: Path) -> bool:
+    return "no longer holds" in (tmp_path / "consumer-0.log").read_text()
+
+
+def test_a_handler_that_hangs_loses_its_lease_and_what_hung_is_named(start_consumer: Consumers, tmp_path: Path) -> None:
+    job = job_with_steps(hold=1, gate=str(tmp_path / "never"), silent=True, deaf=True)
+    start_consumer(DEDUPFS_STALL_SECONDS="1", DEDUPFS_JOB_ATTEMPTS="1", DEDUPFS_CONSUMER_WORKERS="1")
+    until(lambda: ("running", "retryable") in moves(job), "the lease to run out")
+    stalled = LogbookEvent.objects.about("jobs", job.pk).get(event_type="stalled")
+    assert stalled.payload_json["doing"] == "waiting for never"
+
+
+def test_a_slow_step_keeps_its_lease_while_it_makes_progress(start_consumer: Consumers, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = job_with_steps(hold=1, gate=str(gate))
+    start_consumer(DEDUPFS_LEASE_SECONDS="2")
+    until(gate.with_suffix(".reached").exists, "the first step")
+    job.refresh_from_db()
+    holder, first_end = job.worker_id, job.lease_expires_at
+    assert first_end is not None
+    until(
+        lambda: Job.objects.filter(
+            pk=job.pk, lease_expires_at__gt=SecondsFromNow(0), started_at__lt=SecondsFromNow(-5)
+        ).exists(),
+        "the job to outlive its first lease twice",
+    )
+    gate.touch()
+    wait_for(job, "completed")
+    job.refresh_from_db()
+    assert job.worker_id == holder
+    assert ("running", "retryable") not in moves(job)
+
+
+def test_a_cancelled_job_stops_its_handler_and_frees_the_slot_at_once(
+    start_consumer: Consumers, tmp_path: Path
+) -> None:
+    from jobs import deciding
+
+    gate = tmp_path / "gate"
+    job = job_with_steps(hold=2, gate=str(gate))
+    start_consumer(DEDUPFS_LEASE_SECONDS="2")
+    until(gate.with_suffix(".reached").exists, "the second step")
+    deciding.cancel(job.pk, actor="vera")
+    following = factories.pending_job("scan", payload={**job.payload, "hold": None})
+    wait_for(following, "completed")
+    assert status(job) == "cancelled"
+    assert steps_taken(job) == [0, 1]
+
+
+def test_attempts_are_limited(start_consumer: Consumers) -> None:
+    job = job_with_steps()
+    for _ in range(2):
+        victim = start_consumer(DEDUPFS_CRASH_POINT="claimed", DEDUPFS_JOB_ATTEMPTS="1")
+        assert victim.wait(timeout=60) == -signal.SIGKILL
+    start_consumer(DEDUPFS_JOB_ATTEMPTS="1")
+    wait_for(job, "failed")
+    job.refresh_from_db()
+    assert job.error_code == "LEASE_EXPIRED"
+    assert job.attempts == 1

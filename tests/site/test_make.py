@@ -1,0 +1,89 @@
+"""`make`, on a copy of what it needs; no package is downloaded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A clone with nothing to install, in a folder with a blank in its name."""
+    folder = tmp_path / "a clone"
+    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    shutil.copy(ROOT / "Makefile", folder)
+    (folder / "requirements.lock").write_text("# nothing\n")
+    return folder
+
+
+def make(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHON", "MAKEFLAGS", "MAKELEVEL")
+    }
+    return subprocess.run(
+        ["make", "--no-print-directory", *words],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_install_is_done_once_and_again_when_the_lock_changes(project: Path) -> None:
+    first = make(project, "install", f"PYTHON={sys.executable}")
+    assert first.returncode == 0, first.stderr
+    assert (project / ".venv/bin/python").exists()
+    stamp = project / ".venv/installed-requirements.lock"
+    made = stamp.stat().st_mtime_ns
+    second = make(project, "install")
+    assert (second.returncode, second.stdout, stamp.stat().st_mtime_ns) == (0, "", made)
+    (project / "requirements.lock").write_text("not-pinned\n")
+    for _ in range(2):
+        broken = make(project, "install")
+        assert broken.returncode != 0
+        assert "the packages of requirements.lock could not be installed" in broken.stderr
+    (project / "requirements.lock").write_text("# still nothing\n")
+    mended = make(project, "install")
+    assert (mended.returncode, mended.stdout) == (0, "Installing the packages of requirements.lock\n")
+
+
+def test_a_python_that_is_too_old_is_refused_in_one_line(project: Path, tmp_path: Path) -> None:
+    old = tmp_path / "python3.9"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.2"\n[ "$1" != -c ]\n')
+    old.chmod(0o755)
+    answer = make(project, "run", f"PYTHON={old}")
+    assert answer.returncode != 0
+    assert answer.stderr.splitlines()[0] == (
+        f"dedupfs: DedupFS needs Python 3.11 or newer, but {old} is Python 3.9.2: name another one with PYTHON=…"
+    )
+    assert not (project / ".venv").exists()
+
+
+def test_a_python_that_is_missing_is_refused_in_one_line(project: Path) -> None:
+    answer = make(project, "run", "PYTHON=/nowhere/python3")
+    assert answer.stderr.splitlines()[0] == (
+        "dedupfs: /nowhere/python3 was not found: DedupFS needs Python 3.11 or newer (PYTHON=… names it)"
+    )
+
+
+def test_ci_runs_check_and_test_and_nothing_else() -> None:
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    assert [line for line in lines if line.startswith("make")] == ["make check", "make test"]
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+def test_locks_hold_hashes_and_no_address(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    assert "://" not in text
+    pins = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
+    assert pins
+    assert all("==" in pin and pin.endswith("\\") for pin in pins)
