@@ -51,7 +51,6 @@ INSTALLED_APPS = [
     "logbook",
     "frame",
     "database",
-    "huey.contrib.djhuey",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -237,6 +236,7 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "huey": {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False},
+        "axes": {"level": "WARNING"},  # it writes four lines for each login otherwise
         "django.security.DisallowedHost": {"level": "ERROR"},
     },
 }

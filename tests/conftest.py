@@ -113,3 +113,11 @@ def start_consumer(consumer_environment: dict[str, str], tmp_path: Path) -> Iter
     for process in started:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _flush_keeps_quiet() -> Iterator[None]:
+    """Emptying the tables is no migration: nothing needs to be put back, and it happens a thousand times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("django.core.management.commands.flush.emit_post_migrate_signal", lambda *_, **__: None)
+        yield

@@ -20,3 +20,4 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["TEST"]["NAME"] = str(STATE_ROOT / "test.sqlite3")
 STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns where it is missing, and warnings are errors
+PASSWORD_HASHERS = ["tests.hashing.QuickArgon2"]

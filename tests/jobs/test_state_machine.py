@@ -230,5 +230,4 @@ class Jobs(RuleBasedStateMachine):
 
 
 def test_jobs_keep_to_the_protocol_whatever_happens() -> None:
-    chosen = settings.get_profile(settings.get_current_profile_name())
-    run_state_machine_as_test(Jobs, settings=settings(chosen, max_examples=100, stateful_step_count=30))
+    run_state_machine_as_test(Jobs, settings=settings(stateful_step_count=30))

@@ -15,6 +15,7 @@ ACTOR = "manage.py unlock"
 
 class Command(BaseCommand):
     help = "Forgets wrong passwords, so that a locked login works again at once."
+    requires_system_checks: list[str] = []  # they load every page, which this needs not
 
     def add_arguments(self, parser: CommandParser) -> None:
         whom = parser.add_mutually_exclusive_group(required=True)

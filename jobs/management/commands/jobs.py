@@ -29,6 +29,7 @@ def page_size(text: str) -> int:
 
 class Command(BaseCommand):
     help = "Look at background jobs, cancel them, or put them back in the queue."
+    requires_system_checks: list[str] = []  # they load every page, which this needs not
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|cancel|reset")
