@@ -115,9 +115,14 @@ class User(AbstractBaseUser):
         """A password of one's own: the one made for them, if there was one, no longer has to be changed."""
         with transaction.atomic():
             self.set_password(password)
+            self.save(update_fields=["password"])
+            self.note_password_change(actor=self.username)
+
+    def note_password_change(self, *, actor: str) -> None:
+        with transaction.atomic():
             self.must_change_password = False
-            self.save(update_fields=["password", "must_change_password"])
-            self.write("password_changed", self.username)
+            self.save(update_fields=["must_change_password"])
+            self.write("password_changed", actor)
 
     def reset_password(self, *, actor: str) -> str:
         """For somebody who forgot theirs: a new first password, returned here and never again."""

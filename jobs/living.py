@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Callable
 from threading import Event, Thread
 
 from django.conf import settings
@@ -29,6 +30,25 @@ def say_alive() -> None:
     with transaction_on("live"):
         if rows.filter(pk=worker_name()).update(last_seen_at=Now(), stopped_at=None) == 0:
             rows.create(worker_id=worker_name(), hostname=socket.gethostname()[:255], pid=os.getpid())
+
+
+def note_the_dead() -> int:
+    """A consumer that was killed could not say so; its successor on the same machine does. Return how many."""
+    rows = WorkerHeartbeat.objects.using(EXECUTOR)
+    others = rows.filter(hostname=socket.gethostname()[:255], stopped_at=None).exclude(pk=worker_name())
+    dead = [key for key, pid in others.values_list("pk", "pid") if pid is not None and not _is_alive(pid)]
+    with transaction_on("live"):
+        return rows.filter(pk__in=dead).update(stopped_at=Now())
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's process, but alive
+    return True
 
 
 def say_stopped() -> None:
@@ -52,18 +72,21 @@ class Caretaker:
 
     def _run(self) -> None:
         swept_at = float("-inf")
+        self._try(note_the_dead)
         while not self._done.is_set():
-            try:
-                say_alive()
-                if time.monotonic() - swept_at >= settings.SWEEP_SECONDS:
-                    sweep_all()
-                    swept_at = time.monotonic()
-            except (DatabaseError, InterfaceError) as error:
-                logger.warning("The database can't be reached: %s", error)
-                connections.close_all()
+            self._try(say_alive)
+            if time.monotonic() - swept_at >= settings.SWEEP_SECONDS and self._try(sweep_all):
+                swept_at = time.monotonic()
             self._done.wait(min(settings.HEARTBEAT_SECONDS, settings.SWEEP_SECONDS))
-        try:
-            say_stopped()
-        except (DatabaseError, InterfaceError) as error:
-            logger.warning("This worker's end could not be noted: %s", error)
+        self._try(say_stopped)
         connections.close_all()
+
+    def _try(self, verb: Callable[[], object]) -> bool:
+        """Do it; a database that is away is waited for, not died of."""
+        try:
+            verb()
+        except (DatabaseError, InterfaceError) as error:
+            logger.warning("The database can't be reached: %s", error)
+            connections.close_all()
+            return False
+        return True

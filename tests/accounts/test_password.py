@@ -118,7 +118,7 @@ def test_the_first_password_can_not_be_chosen_again(client: Client) -> None:
 def test_changepassword_is_the_way_back_on_the_machine_itself(
     client: Client, run_manage: Callable[..., CompletedProcess[str]]
 ) -> None:
-    person = user()
+    person = user(must_change_password=True)
     typed = f"import getpass; getpass.getpass = lambda prompt: {NEW!r}; "
     done = run_manage(
         "shell",
@@ -130,6 +130,10 @@ def test_changepassword_is_the_way_back_on_the_machine_itself(
     assert done.returncode == 0, done.stderr
     person.refresh_from_db()
     assert person.check_password(NEW)
+    assert not person.must_change_password
+    event = LogbookEvent.objects.get(event_type="password_changed")
+    assert event.actor is not None
+    assert event.actor.endswith("(command line)")
 
 
 def test_createsuperuser_makes_an_admin(run_manage: Callable[..., CompletedProcess[str]]) -> None:

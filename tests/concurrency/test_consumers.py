@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,33 @@ def test_attempts_are_limited(start_consumer: Consumers) -> None:
     job.refresh_from_db()
     assert job.error_code == "LEASE_EXPIRED"
     assert job.attempts == 1
+
+
+def test_a_killed_consumer_is_noted_as_dead_by_the_next_one(start_consumer: Consumers) -> None:
+    victim = start_consumer()
+    until(lambda: WorkerHeartbeat.objects.filter(pid=victim.pid).exists(), "the first sign of life")
+    victim.kill()
+    victim.wait()
+    start_consumer()
+    until(lambda: WorkerHeartbeat.objects.filter(pid=victim.pid, stopped_at__isnull=False).exists(), "the note")
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+def test_a_job_survives_a_long_series_of_kills(start_consumer: Consumers) -> None:
+    """Each consumer dies at a point drawn from the seed; nothing is lost and nothing is done twice."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    job = job_with_steps(steps=40)
+    points = ["claimed", "handled", *(f"stepped:{n}" for n in range(1, 6))]
+    kills = 0
+    while status(job) != "completed" and kills < 60:
+        victim = start_consumer(DEDUPFS_CRASH_POINT=dice.choice(points), DEDUPFS_JOB_ATTEMPTS="100")
+        until(lambda: victim.poll() is not None or status(job) == "completed", "the kill")  # noqa: B023
+        victim.kill()
+        victim.wait()
+        kills += 1
+    start_consumer(DEDUPFS_JOB_ATTEMPTS="100")
+    wait_for(job, "completed")
+    assert steps_taken(job) == list(range(40))

@@ -8,9 +8,8 @@ from axes.models import AccessAttempt
 from axes.utils import reset
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from accounts.command_line import actor
 from accounts.models import User
-
-ACTOR = "manage.py unlock"
 
 
 class Command(BaseCommand):
@@ -35,7 +34,7 @@ class Command(BaseCommand):
         if user is None and not forgotten:
             raise CommandError(f"There is nobody called {name}.")
         if user is not None and forgotten:
-            user.write("unlocked", ACTOR)
+            user.write("unlocked", actor())
         self.stdout.write(_outcome(name, forgotten))
 
 

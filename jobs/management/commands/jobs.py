@@ -11,9 +11,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ninja.responses import NinjaJSONEncoder
 
+from accounts.command_line import actor
 from jobs import deciding
 from jobs.api import LARGEST_PAGE, PAGE_SIZE, JobOut
-from jobs.command_line import actor
 from jobs.errors import Refused
 from jobs.models import Job
 from logbook.models import LogbookEvent

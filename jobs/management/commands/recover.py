@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from jobs.command_line import actor
+from accounts.command_line import actor
 from jobs.recovering import recover_all
 
 
