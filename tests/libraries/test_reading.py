@@ -1,0 +1,232 @@
+"""The reader: every kind of name and file, and none that it shouldn't open."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import socket
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+
+from libraries.excluding import Exclusions
+from libraries.names import to_bytes
+from libraries.reading import SAMPLE_BYTES, SMALL_BYTES, UNIT_FILES, Changed, Reader, Seen, Trouble, WalkRules, signed
+from tests.tree import tree
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
+def walk(reader: Reader, root: Path, **rules: object) -> tuple[dict[bytes, Seen], list[Trouble]]:
+    """Walk to the end, unit by unit."""
+    chosen = WalkRules(os.fsencode(root), **{"exclusions": Exclusions(()), **rules})  # type: ignore[arg-type]
+    left, files, troubles = [b""], {}, []
+    while left:
+        unit = reader.walk(chosen, left)
+        left = list(unit.left)
+        files.update({to_bytes(seen.path): seen for seen in unit.files})
+        troubles += unit.troubles
+    return files, troubles
+
+
+HOSTILE = [
+    b"caf\xe9.jpg",
+    b"new\nline",
+    b"~tilde",
+    b"$dollar $(id)",
+    b"-rf",
+    b"trailing ",
+    b" leading",
+    b"n" * 255,
+    unicodedata.normalize("NFC", "é").encode(),
+    unicodedata.normalize("NFD", "é").encode(),
+    "\uf7e9".encode(),
+    b"\xe9",
+]
+
+
+def test_every_name_is_seen_byte_for_byte(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path, {b"folder/" + name: name for name in HOSTILE})
+    files, troubles = walk(reader, tmp_path, algorithm="blake3")
+    assert set(files) == {b"folder/" + name for name in HOSTILE}
+    assert troubles == []
+    for path, seen in files.items():
+        assert seen.digest == blake3(path.removeprefix(b"folder/")).digest()
+
+
+def test_a_path_longer_than_the_system_takes_at_once_is_named_not_fatal(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path, {"near": b"1"})
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=here)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    files, troubles = walk(reader, tmp_path)
+    assert set(files) == {b"near"}
+    assert [(trouble.is_folder, trouble.reason.split(":")[0]) for trouble in troubles] == [(True, "ENAMETOOLONG")]
+
+
+def test_links_pipes_sockets_and_devices_are_never_opened(reader: Reader, tmp_path: Path) -> None:
+    outside = tree(tmp_path / "outside", {"secret": b"x"})
+    root = tree(tmp_path / "root", {"real": b"1"})
+    (root / "file-link").symlink_to(root / "real")
+    (root / "folder-link").symlink_to(outside)
+    (root / "loop").symlink_to(root)
+    (root / "dangling").symlink_to("nowhere")
+    os.mkfifo(root / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(root / "socket"))
+        files, troubles = walk(reader, root, algorithm="blake3")
+    assert (set(files), troubles) == ({b"real"}, [])
+
+
+def test_a_root_that_is_a_link_is_not_followed(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path / "real", {"a": b"1"})
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    unit = reader.walk(WalkRules(os.fsencode(tmp_path), Exclusions()), [b"link"])
+    assert unit.files == []
+    assert unit.troubles[0].is_folder
+
+
+def test_a_folder_that_vanishes_is_named(reader: Reader, tmp_path: Path) -> None:
+    unit = reader.walk(WalkRules(os.fsencode(tmp_path), Exclusions()), [b"gone"])
+    assert unit.troubles == [Trouble("gone", True, "ENOENT: No such file or directory")]
+
+
+def test_the_default_list_leaves_other_programs_folders_out(reader: Reader, tmp_path: Path) -> None:
+    names = ["@eaDir/a", "#recycle/a", "x/$RECYCLE.BIN/a", ".git/a", "My.photoslibrary/a", "c.lrdata/a", "keep/a"]
+    tree(tmp_path, dict.fromkeys(names, b"1"))
+    files, _ = walk(reader, tmp_path, exclusions=Exclusions())
+    assert set(files) == {b"keep/a"}
+
+
+def test_the_trash_is_left_out_whatever_the_list_says(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path, {".dedupfs-trash/a": b"1", "x/.dedupfs-trash/b": b"1", "keep": b"1"})
+    files, _ = walk(reader, tmp_path, exclusions=Exclusions([]))
+    assert set(files) == {b"keep"}
+
+
+def test_a_pattern_with_a_slash_is_a_path(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path, {"cache/a": b"1", "x/cache/a": b"1", "x/y.tmp": b"1", "x/y.txt": b"1"})
+    files, _ = walk(reader, tmp_path, exclusions=Exclusions(["/cache", "x/*.tmp"]))
+    assert set(files) == {b"x/cache/a", b"x/y.txt"}
+
+
+def test_small_files_below_the_least_size_are_left_out(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path, {"empty": b"", "one": b"1", "two": b"12"})
+    assert set(walk(reader, tmp_path, least_bytes=2)[0]) == {b"two"}
+    assert set(walk(reader, tmp_path)[0]) == {b"empty", b"one", b"two"}
+
+
+def test_small_files_are_hashed_on_the_way_and_large_ones_are_not(reader: Reader, tmp_path: Path) -> None:
+    contents = {"empty": b"", "small": b"s" * SMALL_BYTES, "large": b"l" * (SMALL_BYTES + 1)}
+    tree(tmp_path, contents)
+    files, _ = walk(reader, tmp_path, algorithm="sha256")
+    assert files[b"empty"].digest == hashlib.sha256(b"").digest()
+    assert files[b"small"].digest == hashlib.sha256(contents["small"]).digest()
+    assert files[b"large"].digest is None
+
+
+def test_a_unit_ends_and_the_next_goes_on(reader: Reader, tmp_path: Path) -> None:
+    per_folder = UNIT_FILES // 2 + 1
+    tree(tmp_path, {f"{folder}/{number}": b"" for folder in "abc" for number in range(per_folder)})
+    unit = reader.walk(WalkRules(os.fsencode(tmp_path), Exclusions()), [b""])
+    assert len(unit.files) == 2 * per_folder
+    assert len(unit.left) == 1
+    assert len(walk(reader, tmp_path)[0]) == 3 * per_folder
+
+
+def middle_changed(content: bytes) -> bytes:
+    quarter = len(content) // 4
+    return content[:quarter] + bytes([content[quarter] ^ 1]) + content[quarter + 1 :]
+
+
+def stamped(path: Path) -> tuple[bytes, int, int]:
+    info = path.stat()
+    return os.fsencode(path), info.st_size, info.st_mtime_ns
+
+
+@pytest.mark.parametrize("algorithm", ["blake3", "sha256"])
+def test_equal_ends_and_another_middle_have_another_digest(reader: Reader, tmp_path: Path, algorithm: str) -> None:
+    content = os.urandom(1 << 20)
+    tree(tmp_path, {"a": content, "b": middle_changed(content), "c": content})
+    a, b, c = (reader.hash(*stamped(tmp_path / name), algorithm) for name in "abc")
+    assert a == c != b
+    samples = {reader.sample(*stamped(tmp_path / name), algorithm) for name in "abc"}
+    assert len(samples) == 1, "the sample alone can't tell them apart"
+
+
+@pytest.mark.parametrize("at", [0, (1 << 19), (1 << 20) - 1])
+def test_a_sample_looks_at_the_beginning_the_middle_and_the_end(reader: Reader, tmp_path: Path, at: int) -> None:
+    content = bytearray(os.urandom(1 << 20))
+    tree(tmp_path, {"a": bytes(content)})
+    content[at] ^= 1
+    tree(tmp_path, {"b": bytes(content)})
+    samples = [reader.sample(*stamped(tmp_path / name), "blake3") for name in "ab"]
+    assert samples[0] != samples[1]
+
+
+@pytest.mark.parametrize("size", [1, SAMPLE_BYTES - 1, SAMPLE_BYTES * 2])
+def test_a_sample_of_a_file_smaller_than_three_samples_works(reader: Reader, tmp_path: Path, size: int) -> None:
+    tree(tmp_path, {"a": b"x" * size})
+    assert len(reader.sample(*stamped(tmp_path / "a"), "blake3")) == 32
+
+
+def test_a_digest_is_refused_when_the_file_is_another_version(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path, {"a": b"x" * 100})
+    path, size, mtime_ns = stamped(tmp_path / "a")
+    with pytest.raises(Changed, match="since it was scanned"):
+        reader.hash(path, size + 1, mtime_ns, "blake3")
+    with pytest.raises(Changed, match="since it was scanned"):
+        reader.sample(path, size, mtime_ns - 1, "blake3")
+
+
+def test_a_digest_is_refused_when_the_file_changes_meanwhile(reader: Reader, tmp_path: Path) -> None:
+    """Written through another handle with the same size, and its mtime put back: the ctime tells."""
+    tree(tmp_path, {"a": os.urandom(3 << 20)})
+    path, size, mtime_ns = stamped(tmp_path / "a")
+
+    def meddle(_: int) -> None:
+        with open(path, "r+b") as file:
+            file.write(b"other")
+        os.utime(path, ns=(mtime_ns, mtime_ns))
+
+    with pytest.raises(Changed, match="while it was read"):
+        reader.hash(path, size, mtime_ns, "blake3", meddle)
+
+
+def test_hashing_never_follows_a_link(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path, {"a": b"1"})
+    _, size, mtime_ns = stamped(tmp_path / "a")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(OSError, match="symbolic link"):
+        reader.hash(os.fsencode(tmp_path / "b"), size, mtime_ns, "blake3")
+
+
+def _digests(root: str, names: list[str]) -> list[bytes]:
+    reader = Reader()
+    return [reader.hash(*stamped(Path(root) / name), "blake3") for name in names * 20]
+
+
+def test_two_readers_side_by_side_do_not_mix_their_files_up(tmp_path: Path) -> None:
+    contents = {f"{number}": os.urandom(200_000) for number in range(8)}
+    tree(tmp_path, contents)
+    halves: Iterator[list[str]] = iter([[*contents][:4], [*contents][4:]])
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        found = pool.starmap(_digests, [(str(tmp_path), half) for half in halves])
+    expected = [blake3(content).digest() for content in contents.values()]
+    assert found == [expected[:4] * 20, expected[4:] * 20]
+
+
+@pytest.mark.parametrize(("number", "stored"), [(5, 5), (2**63 - 1, 2**63 - 1), (2**63, -(2**63)), (2**64 - 1, -1)])
+def test_large_inode_numbers_fit_a_signed_column(number: int, stored: int) -> None:
+    assert signed(number) == stored
