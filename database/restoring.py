@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from database.holding import DRAFT, Held, alone_with, forget_unfinished, holders
 from database.migrating import migrate_file, refuse_newer
 from database.protocol import TABLES
 from database.routing import POLICY
+from database.state_lock import StateHeld, hold_state
 
 CRASH_POINT = "restore"
 #: A consumer that was seen within so many of its heartbeats counts as alive.
@@ -47,32 +47,17 @@ def restore_database(backup: Path) -> Restored:
         raise RestoreRefused(f"{backup} is no file")
     connection = connections[POLICY]
     try:
-        with supervisor_stopped():
+        with hold_state(Path(settings.STATE_ROOT)):
             if connection.vendor != "sqlite":
                 return _restore_postgresql(connection, backup)
             connections.close_all()
             return _restore_sqlite(backup, Path(str(connection.settings_dict["NAME"])))
+    except StateHeld as error:
+        raise RestoreRefused(f"DedupFS is running (process {error.holder}); stop it first") from None
     except OSError as error:
         raise RestoreRefused(f"nothing was restored: {error}") from None
     except sqlite3.Error as error:
         raise RestoreRefused(f"nothing was restored: {sqlite_files.explain(error)}") from None
-
-
-@contextmanager
-def supervisor_stopped() -> Iterator[None]:
-    """Keep `up` from running on this state folder: the lock is the one that it holds while it runs."""
-    lock = Path(settings.STATE_ROOT) / "up.lock"
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RestoreRefused(f"DedupFS is running ({lock} is locked); stop it first") from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(handle)
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------

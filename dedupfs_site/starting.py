@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
 import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from database.state_lock import StateHeld, hold_state
 
 MOUNTS = Path("/proc/self/mountinfo")
 
@@ -116,19 +116,9 @@ def _why_not_listening(error: OSError, bind: str, port: int) -> str:
 
 @contextmanager
 def state_lock(folder: Path) -> Iterator[None]:
-    """Hold `folder` for this process; a second `up` on it is refused.
-
-    The kernel drops the lock with the process, however that ends. Children don't inherit it.
-    """
-    handle = os.open(folder / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Hold `folder` for this process; a second `up` on it is refused."""
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
-            raise CannotStart(f"DedupFS already runs on the state folder {folder} (process {holder})") from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(handle)
+        with hold_state(folder):
+            yield
+    except StateHeld as error:
+        raise CannotStart(f"DedupFS already runs on the state folder {folder} (process {error.holder})") from None

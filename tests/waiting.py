@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+#: Long enough for a loaded machine; nothing ever waits for its end unless something is wrong.
+DEADLINE_SECONDS = 90
 
 
-def until(look: Callable[[], T], what: str, seconds: float = 60) -> T:
+def until(look: Callable[[], T | None], what: str, seconds: float = DEADLINE_SECONDS) -> T:
     """Return the first true answer of `look`; fail, naming `what`, when none came in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -9,31 +9,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 
 from tests.conftest import ROOT
+from tests.waiting import DEADLINE_SECONDS, until
 from tests.with_postgres import free_port
-
-T = TypeVar("T")
-#: Long enough for a loaded machine; nothing ever waits for its end unless something is wrong.
-DEADLINE_SECONDS = 90
-
-
-def until(condition: Callable[[], T | None], what: str) -> T:
-    """Poll until `condition` gives something."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"it never came: {what}")
 
 
 def environment(state: Path, **more: str) -> dict[str, str]:

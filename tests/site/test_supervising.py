@@ -12,7 +12,8 @@ import pytest
 
 from dedupfs_site.supervising import SETTLED_SECONDS, Child, exit_word
 from tests.conftest import ROOT
-from tests.site.running import is_alive, until
+from tests.site.running import is_alive
+from tests.waiting import until
 
 SCRIPT = """
 import sys

@@ -22,7 +22,8 @@ from django.core.management import call_command
 from accounts.models import User
 from dedupfs_site import starting
 from libraries.models import LibraryRoot
-from tests.site.running import Up, content, descendants, environment, is_alive, refused, rows, until
+from tests.site.running import Up, content, descendants, environment, is_alive, refused, rows
+from tests.waiting import until
 
 StartUp = Callable[..., Up]
 
