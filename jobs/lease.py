@@ -21,9 +21,11 @@ from django.db.models.functions import Greatest, Now
 from database.clock import SecondsFromNow
 from database.routing import EXECUTOR
 from jobs.enforcing import transaction_on, writing
-from jobs.errors import LeaseLost
+from jobs.errors import JobsError, LeaseLost
 
 RUNNING = "running"
+#: A claim that is beaten looks again; so often in a row means that something else is wrong.
+CLAIM_TRIES = 1000
 LEASE_EXPIRED = "LEASE_EXPIRED"
 LEASE_EXPIRED_MESSAGE = "The lease ran out: its worker stopped, hung or lost the database."
 WORKER_STOPPED = "WORKER_STOPPED"
@@ -84,7 +86,7 @@ class LeasedQuerySet(models.QuerySet[M]):
         worker_id = fence or f"{worker[:90]}:{uuid.uuid4().hex}"
         rows = self.using(EXECUTOR)
         skip_locked = connections[EXECUTOR].vendor == "postgresql"
-        while True:
+        for _ in range(CLAIM_TRIES):
             with transaction.atomic(using=EXECUTOR):
                 rows._claim_alone()
                 with writing("recover"):
@@ -95,8 +97,10 @@ class LeasedQuerySet(models.QuerySet[M]):
                         return Lease(rows.model, rows.model._default_manager.using(EXECUTOR).get(pk=key), worker_id)
             if key is None and not skip_locked:
                 return None
-            # Nothing that isn't locked is due. Look again without skipping: a racing claim may still give its row up.
+            # Nothing that isn't locked is due, or another was quicker. Look again without skipping: a racing claim
+            # may still give its row up.
             skip_locked = False
+        raise JobsError(f"{rows.model._meta.db_table} {key} is due but can't be claimed")
 
     def _claim_alone(self) -> None:
         if self.model.lease_rules.serial_claims and connections[EXECUTOR].vendor == "postgresql":

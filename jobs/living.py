@@ -16,12 +16,14 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.models.functions import Now
 
+from database.clock import SecondsFromNow
 from database.routing import EXECUTOR
 from jobs.enforcing import transaction_on
 from jobs.executing import sweep_all, worker_name
 from jobs.models import WorkerHeartbeat
 
 logger = logging.getLogger(__name__)
+KEPT_SECONDS = 14 * 24 * 3600
 
 
 def say_alive() -> None:
@@ -39,6 +41,11 @@ def note_the_dead() -> int:
     dead = [key for key, pid in others.values_list("pk", "pid") if pid is not None and not _is_alive(pid)]
     with transaction_on("live"):
         return rows.filter(pk__in=dead).update(stopped_at=Now())
+
+
+def forget_old() -> None:
+    """Policy's: who was alive weeks ago is in nobody's way but the table's."""
+    WorkerHeartbeat.objects.filter(last_seen_at__lt=SecondsFromNow(-KEPT_SECONDS)).delete()
 
 
 def _is_alive(pid: int) -> bool:
@@ -73,6 +80,7 @@ class Caretaker:
     def _run(self) -> None:
         swept_at = float("-inf")
         self._try(note_the_dead)
+        self._try(forget_old)
         while not self._done.is_set():
             self._try(say_alive)
             if time.monotonic() - swept_at >= settings.SWEEP_SECONDS and self._try(sweep_all):

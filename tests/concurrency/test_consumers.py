@@ -199,11 +199,13 @@ def test_attempts_are_limited(start_consumer: Consumers) -> None:
 
 
 def test_a_killed_consumer_is_noted_as_dead_by_the_next_one(start_consumer: Consumers) -> None:
+    WorkerHeartbeat.objects.create(worker_id="long gone", last_seen_at=SecondsFromNow(-30 * 24 * 3600))
     victim = start_consumer()
     until(lambda: WorkerHeartbeat.objects.filter(pid=victim.pid).exists(), "the first sign of life")
     victim.kill()
     victim.wait()
     start_consumer()
+    until(lambda: not WorkerHeartbeat.objects.filter(pk="long gone").exists(), "the old one to be forgotten")
     until(lambda: WorkerHeartbeat.objects.filter(pid=victim.pid, stopped_at__isnull=False).exists(), "the note")
 
 
