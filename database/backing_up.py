@@ -36,12 +36,8 @@ class Backup:
     dangling: int = 0
 
 
-def backup_database(target: Path | None = None) -> Path:
-    """Write a backup and return where it is. `target` is a file that doesn't exist yet, or a folder."""
-    return back_up(target).path
-
-
 def back_up(target: Path | None = None, *, label: str = "dedupfs") -> Backup:
+    """Write a backup. `target` is a file that doesn't exist yet, or a folder."""
     connection = connections[POLICY]
     path = _choose(target, f"{label}-{timestamp()}{ENDINGS[connection.vendor]}")
     try:

@@ -21,14 +21,13 @@ from database.crash_points import reach
 from database.errors import FileInUse, RestoreRefused
 from database.history import write_event, write_event_into
 from database.holding import DRAFT, Held, alone_with, forget_unfinished, holders, kept_name, swap
+from database.liveness import alive_within_seconds
 from database.migrating import migrate_file, refuse_newer
 from database.protocol import TABLES
 from database.routing import POLICY
 from database.state_lock import StateHeld, hold_state
 
 CRASH_POINT = "restore"
-#: A consumer that was seen within so many of its heartbeats counts as alive.
-HEARTBEATS = 3
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ def _set_aside(database: Path) -> Iterator[_Place]:
 def _refuse_consumers(connection: sqlite3.Connection) -> None:
     if "worker_heartbeats" not in sqlite_files.tables(connection):
         return
-    within = HEARTBEATS * settings.HEARTBEAT_SECONDS
+    within = alive_within_seconds()
     alive = connection.execute(
         "SELECT worker_id, CAST((julianday('now') - julianday(last_seen_at)) * 86400 AS INTEGER) AS age"
         " FROM worker_heartbeats WHERE stopped_at IS NULL AND age <= ?",

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from django.conf import settings
+
 from database.state_lock import StateHeld, hold_state
 
 MOUNTS = Path("/proc/self/mountinfo")
@@ -51,6 +53,16 @@ def check_state_folder(folder: Path) -> None:
             f"the state folder {folder} can't be written to ({error.strerror}): "
             "make it writable for this user, or name another one with DEDUPFS_STATE_ROOT"
         ) from None
+
+
+def own_sqlite_files() -> list[Path]:
+    """The SQLite databases that this installation keeps."""
+    files = []
+    if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+        files.append(Path(settings.DATABASES["default"]["NAME"]))
+    if not settings.HUEY_URL:
+        files.append(Path(settings.HUEY["filename"]))
+    return files
 
 
 def check_filesystem(file: Path, mounts: str) -> None:

@@ -20,6 +20,7 @@ from database.keyset import UnknownCursor, newest_first
 from jobs import deciding
 from jobs.lease import Lease
 from jobs.models import Job
+from jobs.recovering import recover
 
 PAGE_SIZE = 50
 LARGEST_PAGE = 200
@@ -183,7 +184,7 @@ def create_job(request: ApiRequest, asked: NewJob) -> Status[Job]:
 )
 @needs(Role.OPERATOR)
 def recover_stale(request: ApiRequest) -> Recovered:
-    return Recovered(recovered=deciding.recover_stale(actor=request.auth.name))
+    return Recovered(recovered=recover(Job.objects.all(), actor=request.auth.name))
 
 
 @router.post(

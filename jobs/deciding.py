@@ -92,15 +92,6 @@ def retry(job_id: str, *, actor: str) -> Job:
     return job
 
 
-def recover_stale(*, actor: str) -> int:
-    """Take back what lost its lease, now rather than at the next sweep."""
-    count = Job.objects.recover()
-    write_event("queue", QUEUE, "recover", actor=actor, recovered=count)
-    if count:
-        ring(QUEUE)
-    return count
-
-
 def requeue_retryable() -> int:
     """Policy's half of a retry: put jobs back while the slot is free, fail those whose attempts are used up."""
     moved = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from typing import Literal
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import Error
 from django.http import HttpRequest, JsonResponse
@@ -20,15 +19,13 @@ from ninja import Schema
 
 from database.clock import SecondsFromNow
 from jobs.models import WorkerHeartbeat
-from logbook.models import LogbookEvent
+from logbook.models import LogbookEvent, LogbookEventQuerySet
 
 logger = logging.getLogger(__name__)
 
 #: The event that a supervisor writes when it starts a consumer again after it died.
 CONSUMER_RESTARTED = "consumer_restarted"
 RESTARTS_WITHIN_SECONDS = 24 * 60 * 60
-#: A consumer that missed this many heartbeats counts as gone.
-HEARTBEATS_MISSED = 3
 
 
 class Health(Schema):
@@ -45,13 +42,20 @@ class Health(Schema):
         return 200 if self.database == "reachable" else 503
 
 
+def recent_restarts() -> LogbookEventQuerySet:
+    """How consumers died and were started again in the last day, newest first."""
+    return LogbookEvent.objects.filter(
+        event_type=CONSUMER_RESTARTED,
+        item__item_type="supervisor",
+        created_at__gte=SecondsFromNow(-RESTARTS_WITHIN_SECONDS),
+    )
+
+
 def look_at_health() -> Health:
     """Ask the database; one that doesn't answer is an answer too."""
     try:
-        alive = WorkerHeartbeat.objects.alive(HEARTBEATS_MISSED * settings.HEARTBEAT_SECONDS).count()
-        restarts = LogbookEvent.objects.filter(
-            event_type=CONSUMER_RESTARTED, created_at__gte=SecondsFromNow(-RESTARTS_WITHIN_SECONDS)
-        ).count()
+        alive = WorkerHeartbeat.objects.alive().count()
+        restarts = recent_restarts().count()
     except Error:
         # What exactly is wrong may name hosts, users and paths: that is for the log, not for strangers.
         logger.warning("The database can't be asked for its health", exc_info=True)

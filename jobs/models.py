@@ -9,6 +9,7 @@ from django.db.models import Exists, F, JSONField, OuterRef, Q, Value
 from django.db.models.functions import Now
 
 from database.clock import SecondsFromNow
+from database.liveness import alive_within_seconds
 from jobs.lease import LeasedModel, LeasedQuerySet, LeaseRules
 
 
@@ -115,10 +116,6 @@ class Job(LeasedModel):
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
 
-    @property
-    def is_finished(self) -> bool:
-        return self.status not in Job.UNFINISHED
-
 
 class WalMaintenanceQuerySet(LeasedQuerySet["WalMaintenanceJob"]):
     def due(self) -> WalMaintenanceQuerySet:
@@ -222,8 +219,8 @@ class IoRateLimit(models.Model):
 
 
 class WorkerHeartbeatQuerySet(models.QuerySet["WorkerHeartbeat"]):
-    def alive(self, within_seconds: float) -> WorkerHeartbeatQuerySet:
-        return self.filter(stopped_at__isnull=True, last_seen_at__gte=SecondsFromNow(-within_seconds))
+    def alive(self) -> WorkerHeartbeatQuerySet:
+        return self.filter(stopped_at__isnull=True, last_seen_at__gte=SecondsFromNow(-alive_within_seconds()))
 
 
 class WorkerHeartbeat(models.Model):

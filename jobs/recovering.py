@@ -6,15 +6,13 @@ from typing import Any
 
 from django.apps import apps
 
-from jobs import deciding
 from jobs.lease import LeasedModel, LeasedQuerySet
-from jobs.models import Job
 from logbook.models import write_event
 
 
 def recover_all(*, actor: str) -> dict[str, int]:
     """Take back every row whose lease ran out; return how many of which table."""
-    return {model._meta.db_table: _recover_table(model, actor) for model in leased_models()}
+    return {model._meta.db_table: recover(model._default_manager.all(), actor=actor) for model in leased_models()}  # type: ignore[arg-type]
 
 
 def recover(rows: LeasedQuerySet[Any], *, actor: str) -> int:
@@ -28,11 +26,3 @@ def leased_models() -> list[type[LeasedModel]]:
     """Every leased table, whichever room it belongs to."""
     found = [model for model in apps.get_models() if issubclass(model, LeasedModel)]
     return sorted(found, key=lambda model: model._meta.db_table)
-
-
-def _recover_table(model: type[LeasedModel], actor: str) -> int:
-    if model is Job:
-        return deciding.recover_stale(actor=actor)
-    rows = model._default_manager.all()
-    assert isinstance(rows, LeasedQuerySet)
-    return recover(rows, actor=actor)

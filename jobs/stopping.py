@@ -20,8 +20,3 @@ def is_requested() -> bool:
 def check() -> None:
     if _requested.is_set():
         raise Stopping("this consumer was asked to stop")
-
-
-def forget() -> None:
-    """Start anew; for a process that lives on after a consumer stopped in it."""
-    _requested.clear()

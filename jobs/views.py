@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
@@ -23,6 +22,7 @@ from frame.addresses import choices, with_query
 from jobs import deciding
 from jobs.errors import Refused
 from jobs.forms import JobFilter, ReasonForm
+from jobs.health import recent_restarts
 from jobs.models import Job, WorkerHeartbeat
 from jobs.showing import ShownJob, as_shown, shown
 from logbook.models import LogbookEvent
@@ -35,8 +35,6 @@ LIVE_ROWS = 100
 WORKER_ROWS = 200
 RESTART_ROWS = 50
 DAY_SECONDS = 86400
-#: A consumer that let so many heartbeats pass is called silent.
-MISSED_HEARTBEATS = 3
 
 
 # --- The list ---------------------------------------------------------------------------------------------
@@ -178,11 +176,7 @@ def _decide(request: HttpRequest, job_id: str, verb: Callable[[str], Job], said:
 def workers(request: HttpRequest) -> HttpResponse:
     """Who is alive, who holds the slot, and how often consumers had to be started again."""
     consumers = _consumers()
-    restarts = shown_events(LogbookEvent.objects.all()).filter(
-        event_type="consumer_restarted",
-        item__item_type="supervisor",
-        created_at__gte=SecondsFromNow(-DAY_SECONDS),
-    )
+    restarts = shown_events(recent_restarts())
     holder = shown(Job.objects.holding_slot()).defer("payload").first()
     context = {
         "consumers": consumers,
@@ -198,7 +192,7 @@ def workers(request: HttpRequest) -> HttpResponse:
 def _consumers() -> list[tuple[WorkerHeartbeat, str]]:
     """Consumers seen in the last day, the latest first, each alive, silent or stopped."""
     seen = WorkerHeartbeat.objects.filter(last_seen_at__gte=SecondsFromNow(-DAY_SECONDS)).annotate(now=Now())
-    alive = WorkerHeartbeat.objects.alive(MISSED_HEARTBEATS * settings.HEARTBEAT_SECONDS)
+    alive = WorkerHeartbeat.objects.alive()
     names = set(alive.values_list("pk", flat=True))
     latest = seen.order_by("-last_seen_at", "worker_id")[:WORKER_ROWS]
     return [(worker, _life_of(worker, worker.pk in names)) for worker in latest]

@@ -89,7 +89,3 @@ RULES: dict[str, TableRules] = {
 
 #: Tables that an executor may add to on every path: the memory of what it did.
 APPEND_ONLY = frozenset({"logbook_items", "logbook_events"})
-
-
-def path_names() -> frozenset[str]:
-    return frozenset(name for rules in RULES.values() for name in rules.paths)

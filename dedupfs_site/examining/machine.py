@@ -13,7 +13,7 @@ from django.conf import settings
 
 from database.examining import Finding, error, ok, register_check, warning
 from dedupfs_site.examining.store import MEGABYTE, database_file, is_sqlite, state_root
-from dedupfs_site.starting import NETWORK_FILESYSTEMS, filesystem_of, read_mounts
+from dedupfs_site.starting import NETWORK_FILESYSTEMS, filesystem_of, own_sqlite_files, read_mounts
 
 FREE_ERROR_BYTES = 100 * MEGABYTE
 FREE_WARNING_BYTES = 1024 * MEGABYTE
@@ -74,10 +74,9 @@ def _mode(path: Path) -> int:
 @register_check("filesystem", needs_database=False)
 def check_filesystem() -> Iterator[Finding]:
     mounts = read_mounts()
-    files = [database_file()] if is_sqlite() else []
-    if not settings.HUEY_URL:
-        files.append(Path(settings.HUEY["filename"]))
-    remote = [(file, kind) for file in files if (kind := filesystem_of(file, mounts)) in NETWORK_FILESYSTEMS]
+    remote = [
+        (file, kind) for file in own_sqlite_files() if (kind := filesystem_of(file, mounts)) in NETWORK_FILESYSTEMS
+    ]
     for file, kind in remote:
         yield error(
             f"{file} is a SQLite database on a network filesystem ({kind}), where it loses data",

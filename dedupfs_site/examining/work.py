@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 from huey.contrib.djhuey import HUEY
 
 from database.clock import SecondsFromNow
 from database.examining import Finding, error, ok, register_check, warning
-from jobs.health import HEARTBEATS_MISSED
 from jobs.lease import LeasedModel, LeasedQuerySet
 from jobs.models import Job, WorkerHeartbeat
 from jobs.recovering import leased_models
@@ -78,8 +76,7 @@ def _told(job: Job) -> Finding:
 
 @register_check("consumers")
 def check_consumers() -> Iterator[Finding]:
-    within = HEARTBEATS_MISSED * settings.HEARTBEAT_SECONDS
-    alive = WorkerHeartbeat.objects.alive(within).count()
+    alive = WorkerHeartbeat.objects.alive().count()
     if alive:
         yield ok(f"{alive} alive")
         return

@@ -189,7 +189,7 @@ def stop(point):
     print("copied", flush=True)
     signal.pause()
 backing_up.reach = stop
-backing_up.backup_database()
+backing_up.back_up()
 """.replace("{root!r}", repr(str(Path(__file__).resolve().parents[2])))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -50,7 +49,7 @@ class Command(BaseCommand):
     def _check_ground(self) -> None:
         mounts = starting.read_mounts()
         starting.check_state_folder(settings.STATE_ROOT)
-        for file in _sqlite_files():
+        for file in starting.own_sqlite_files():
             starting.check_filesystem(file, mounts)
 
     def _prepare(self, *, no_demo: bool) -> None:
@@ -73,15 +72,6 @@ class Command(BaseCommand):
             return
         self._say("\nThe first user. The password is shown only now; you choose your own at the first login.\n")
         self._say(f"    user      {first_run.ADMIN}\n    password  {password}\n\n")
-
-
-def _sqlite_files() -> list[Path]:
-    files = []
-    if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-        files.append(Path(settings.DATABASES["default"]["NAME"]))
-    if not settings.HUEY_URL:
-        files.append(Path(settings.HUEY["filename"]))
-    return files
 
 
 def _is_journal() -> bool:
