@@ -136,6 +136,17 @@ CONSUMER_WORKERS = env.whole("DEDUPFS_CONSUMER_WORKERS", 4, least=1, most=32)
 HEARTBEAT_SECONDS = env.whole("DEDUPFS_HEARTBEAT_SECONDS", 10, least=1, most=600)
 SWEEP_SECONDS = env.whole("DEDUPFS_SWEEP_SECONDS", 15, least=1, most=3600)
 STOP_SECONDS = env.whole("DEDUPFS_STOP_SECONDS", 30, least=1, most=600)
+#: Reader processes of one scan or hash job; 0 takes four for each core, at most eight.
+READERS = env.whole("DEDUPFS_READERS", 0, least=0, most=64)
+HASH_ALGORITHM = env.choice("DEDUPFS_HASH_ALGORITHM", "blake3", ("blake3", "sha256"))
+#: A batch of files that nobody has renewed for so long may be hashed by another consumer.
+HASH_CLAIM_SECONDS = env.whole("DEDUPFS_HASH_CLAIM_SECONDS", 300, least=2, most=86400)
+#: When a larger share of a library's files is gone at once, a person is asked first.
+MISSING_PERCENT = env.whole("DEDUPFS_MISSING_PERCENT", 25, least=0, most=100)
+#: How often consumers look whether the libraries' disks are there.
+LOOK_SECONDS = env.whole("DEDUPFS_LOOK_SECONDS", 60, least=1, most=86400)
+SCAN_HISTORY_HOURS = env.whole("DEDUPFS_SCAN_HISTORY_HOURS", 24, least=1, most=8760)
+SCAN_REQUEST_DAYS = env.whole("DEDUPFS_SCAN_REQUEST_DAYS", 30, least=1, most=3650)
 #: How many thumbnails of each media type may be rendered at the same time, over all consumers.
 THUMBNAIL_CONCURRENCY = {
     "image": env.whole("DEDUPFS_THUMBNAIL_IMAGES", 2, least=1, most=64),

@@ -19,7 +19,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from database.objects import DatabaseObject, expected
 from database.routing import EXECUTOR
-from jobs.whitelist import APPEND_ONLY, RULES
+from jobs.whitelist import APPEND_ONLY, KEPT_BY_TRIGGERS, RULES
 
 _ALWAYS = frozenset({
     sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
@@ -29,7 +29,6 @@ _ALWAYS = frozenset({
     sqlite3.SQLITE_DROP_TEMP_INDEX,
 })  # fmt: skip
 _READ_PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "index_list", "index_info", "page_count"})
-_TRIGGER_TARGETS = APPEND_ONLY
 #: The path of a connection that nobody has put on one: it may read, and append to the logbook.
 NO_PATH = ""
 #: The path each executor connection is on.
@@ -92,14 +91,14 @@ class _Authorizer:
             return True
         if action == sqlite3.SQLITE_PRAGMA:
             return self._allows_pragma(first, second)
-        if trigger in self.triggers and first in _TRIGGER_TARGETS:
+        if trigger in self.triggers and first in KEPT_BY_TRIGGERS:
             return True
         if action == sqlite3.SQLITE_INSERT:
             return first in APPEND_ONLY or (first in RULES and RULES[first].may_insert and self._on(first))
         if action == sqlite3.SQLITE_UPDATE:
             return self._on(first) and (second == "updated_at" or second in RULES[first].paths[self.path])
         if action == sqlite3.SQLITE_DELETE:
-            return self._on(first) and bool(RULES[first].deletable) and not RULES[first].paths[self.path]
+            return first in RULES and self.path in RULES[first].deletes_on
         return False
 
     def _on(self, table: str) -> bool:
@@ -181,7 +180,7 @@ def grant_whitelist(connection: BaseDatabaseWrapper) -> None:
                 cursor.execute(f"GRANT UPDATE ({writable}) ON {table} TO {role}")
             if rules.may_insert:
                 cursor.execute(f"GRANT INSERT ON {table} TO {role}")
-            if rules.deletable:
+            if rules.deletes_on:
                 cursor.execute(f"GRANT DELETE ON {table} TO {role}")
 
 

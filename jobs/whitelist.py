@@ -21,7 +21,8 @@ class TableRules:
 
     paths: Mapping[str, frozenset[str]] = field(default_factory=dict)
     may_insert: bool = False
-    #: Rows may be deleted while their status is one of these.
+    #: Paths that may delete rows, and the statuses a row must have for it (none named: any row).
+    deletes_on: frozenset[str] = frozenset()
     deletable: frozenset[str] = frozenset()
 
     @property
@@ -35,12 +36,21 @@ _OUTCOME = {"status", "finished_at"} | HEARTBEAT | ERROR
 _LIBRARY_FILE = frozenset({
     "size_bytes", "mtime_ns", "inode", "device", "is_missing", "needs_hash", "last_seen_scan_id", "hash_algorithm",
     "content_hash", "hashed_size_bytes", "hashed_mtime_ns", "hashed_at", "hash_error_count", "hash_last_error",
-    "hash_last_error_at", "hash_retry_after", "hash_claim_token", "hash_claimed_at", "relative_path",
+    "hash_last_error_at", "hash_retry_after", "hash_claim_token", "hash_claimed_at", "relative_path", "ctime_ns",
+    "nlink", "sample_hash",
 })  # fmt: skip
 _SCAN_SESSION = frozenset({
     "status", "started_at", "finished_at", "error_message", "files_seen", "directories_seen", "bytes_seen",
-    "error_count",
+    "error_count", "library_id", "job_id", "added_count", "changed_count", "removed_count",
 })  # fmt: skip
+_LIBRARY_STATE = frozenset({
+    "mount", "mount_note", "filesystems", "is_writable", "file_count", "total_bytes", "missing_count", "error_count",
+    "walked_files", "walked_bytes", "gone_count", "checked_at",
+})  # fmt: skip
+_SCAN_RESULT = frozenset({
+    "scanned_paths", "total_paths", "added_count", "changed_count", "removed_count", "failed_count",
+})  # fmt: skip
+_HASH_RUN = frozenset({"phase", "files_done", "files_total", "bytes_done", "bytes_total", "busy_seconds"})
 
 RULES: dict[str, TableRules] = {
     "jobs": TableRules({
@@ -60,6 +70,7 @@ RULES: dict[str, TableRules] = {
             "release": frozenset({"status"}) | LEASE | ERROR,
             "cleanup": frozenset(),
         },
+        deletes_on=frozenset({"cleanup"}),
         deletable=frozenset({"ready", "failed"}),
     ),
     "thumbnail_cleanup_jobs": TableRules({
@@ -82,6 +93,18 @@ RULES: dict[str, TableRules] = {
     "library_files": TableRules({"scan": _LIBRARY_FILE, "hash": _LIBRARY_FILE}, may_insert=True),
     "scan_sessions": TableRules({"scan": _SCAN_SESSION, "hash": _SCAN_SESSION}, may_insert=True),
     "library_roots": TableRules({"scan": frozenset({"last_scanned_at"})}),
+    "library_states": TableRules(
+        {"scan": _LIBRARY_STATE, "hash": _LIBRARY_STATE, "look": _LIBRARY_STATE}, may_insert=True
+    ),
+    "scan_errors": TableRules({"scan": frozenset()}, may_insert=True, deletes_on=frozenset({"scan"})),
+    "scan_requests": TableRules({"scan": _SCAN_RESULT}),
+    "hash_states": TableRules(
+        {"hash": frozenset({"algorithm", "switching_to", "is_due", "retry_at"})}, may_insert=True
+    ),
+    "hash_runs": TableRules({"hash": _HASH_RUN}, may_insert=True),
+    "rehashes": TableRules(
+        {"hash": frozenset({"content_hash", "size_bytes", "mtime_ns"})}, may_insert=True, deletes_on=frozenset({"hash"})
+    ),
     "worker_heartbeats": TableRules(
         {"live": frozenset({"last_seen_at", "stopped_at", "doing", "hostname", "pid", "started_at"})}, may_insert=True
     ),
@@ -89,3 +112,5 @@ RULES: dict[str, TableRules] = {
 
 #: Tables that an executor may add to on every path: the memory of what it did.
 APPEND_ONLY = frozenset({"logbook_items", "logbook_events"})
+#: Tables that our own triggers keep in step, whoever set them off.
+KEPT_BY_TRIGGERS = APPEND_ONLY | {"scan_requests", "hash_states"}
