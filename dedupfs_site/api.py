@@ -31,6 +31,10 @@ from dedupfs_site.api_edge import (
 from jobs.api import router as jobs_router
 from jobs.errors import LeaseLost, Refused
 from jobs.health import Health, look_at_health
+from libraries.api import router as libraries_router
+from libraries.errors import NotThere
+from libraries.queue_api import router as scan_requests_router
+from libraries.queue_api import scan_router
 
 logger = logging.getLogger(__name__)
 DESCRIPTION = """Everything but `/health` needs a login or an API token (`Authorization: Bearer dfs_…`).
@@ -100,6 +104,11 @@ def _refused_by_state(_request: HttpRequest, error: Refused | LeaseLost) -> Http
     return problem(409, str(error))
 
 
+@api.exception_handler(NotThere)
+def _not_there(_request: HttpRequest, error: NotThere) -> HttpResponseBase:
+    return problem(404, str(error))
+
+
 @api.exception_handler(OperationalError)
 @api.exception_handler(InterfaceError)
 def _database_away(request: HttpRequest, error: Exception) -> HttpResponseBase:
@@ -129,3 +138,6 @@ def health(request: HttpRequest) -> Status[Health]:  # noqa: ARG001  ninja's sig
 
 
 api.add_router("/jobs", jobs_router)
+api.add_router("/libraries", scan_router)
+api.add_router("/scan-requests", scan_requests_router)
+api.add_router("/libraries", libraries_router)

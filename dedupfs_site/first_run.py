@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts.models import Role, User
 from dedupfs_site import demo
+from libraries import adding
+from libraries.errors import Refused
 from libraries.models import LibraryRoot
 from logbook.models import LogbookItem, write_event
 
+logger = logging.getLogger(__name__)
 ADMIN = "admin"
 ACTOR = "manage.py up"
 DEMO = "demo"
+DEMO_NAME = "Demo"
 
 
 def create_first_admin() -> str | None:
@@ -38,7 +45,16 @@ def decide_demo(*, wanted: bool) -> bool:
     if wanted:
         demo.build(folder)
     with transaction.atomic():
-        if wanted:
-            LibraryRoot.objects.create(name=DEMO, root_path=str(folder))
-        write_event("site", DEMO, "demo_decided", actor=ACTOR, title="Demo library", made=wanted)
-    return wanted
+        made = wanted and _add_demo(folder)
+        write_event("site", DEMO, "demo_decided", actor=ACTOR, title="Demo library", made=made)
+    return made
+
+
+def _add_demo(folder: Path) -> bool:
+    """Nobody's first start fails for want of a demo."""
+    try:
+        adding.add(DEMO_NAME, str(folder), actor=ACTOR)
+    except Refused as refusal:
+        logger.warning("The demo library is not set up: %s", refusal)
+        return False
+    return True

@@ -27,8 +27,10 @@ class Room:
 
 
 ROOMS = (
+    Room(gettext_lazy("Libraries"), "libraries", "libraries:list", in_bar=True),
+    Room(gettext_lazy("Queue"), "queue", "queue:show", in_bar=True),
     Room(gettext_lazy("Jobs"), "jobs", "jobs:list", in_bar=True),
-    Room(gettext_lazy("Workers"), "workers", "jobs:workers", in_bar=True),
+    Room(gettext_lazy("Workers"), "workers", "jobs:workers"),
     Room(gettext_lazy("Logbook"), "logbook", "logbook:list", in_bar=True),
     Room(gettext_lazy("API tokens"), "key", "accounts:tokens"),
     Room(gettext_lazy("People"), "people", "accounts:people", needs=Role.ADMIN),

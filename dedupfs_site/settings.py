@@ -118,6 +118,12 @@ def _database(*, is_executor: bool) -> dict[str, Any]:
         options["timeout"] = SQLITE_BUSY_SECONDS
         options["transaction_mode"] = "IMMEDIATE"
         options["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+        if is_executor:
+            # A first scan touches every page of the digests' index with each batch: they should be in memory, and
+            # not be copied into the file after every commit.
+            options["init_command"] += (
+                "PRAGMA cache_size=-49152; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=16384;"
+            )
     elif is_executor:
         options["assume_role"] = EXECUTOR_ROLE
     settings["TEST"] = {"MIRROR": "default"} if is_executor else {}
@@ -138,6 +144,8 @@ SWEEP_SECONDS = env.whole("DEDUPFS_SWEEP_SECONDS", 15, least=1, most=3600)
 STOP_SECONDS = env.whole("DEDUPFS_STOP_SECONDS", 30, least=1, most=600)
 #: Reader processes of one scan or hash job; 0 takes four for each core, at most eight.
 READERS = env.whole("DEDUPFS_READERS", 0, least=0, most=64)
+#: A scan writes so many files in one transaction; more is quicker and takes more memory.
+SCAN_BATCH_FILES = env.whole("DEDUPFS_SCAN_BATCH_FILES", 50_000, least=1, most=1_000_000)
 HASH_ALGORITHM = env.choice("DEDUPFS_HASH_ALGORITHM", "blake3", ("blake3", "sha256"))
 #: A batch of files that nobody has renewed for so long may be hashed by another consumer.
 HASH_CLAIM_SECONDS = env.whole("DEDUPFS_HASH_CLAIM_SECONDS", 300, least=2, most=86400)

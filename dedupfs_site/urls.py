@@ -6,12 +6,15 @@ from django.views.generic import RedirectView
 
 from dedupfs_site.api import api
 from jobs.health import health
+from libraries.urls import queue_patterns
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="jobs:list"), name="home"),
     path("health", health, name="health"),
     path("account/", include("accounts.urls")),
     path("jobs/", include("jobs.urls")),
+    path("libraries/", include("libraries.urls")),
+    path("queue/", include(queue_patterns)),
     path("logbook/", include("logbook.urls")),
     path("admin/", admin.site.urls),
     path("api/v1/", api.urls),

@@ -6,16 +6,17 @@ asked and why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import Case, F, Q, When
 from django.db.models.functions import Now
 
 from jobs.doorbell import ring
 from jobs.errors import Refused
+from jobs.executing import GAVE_WAY, PAUSED
 from jobs.lease import WORKER_STOPPED
 from jobs.models import Job
 from logbook.models import write_event
@@ -23,6 +24,10 @@ from logbook.models import write_event
 QUEUE = "jobs"
 CANCELLABLE = Job.UNFINISHED
 RESETTABLE = (Job.Status.RETRYABLE,)
+#: Given back in order: being put back is no new attempt.
+UNCOUNTED = frozenset({WORKER_STOPPED, GAVE_WAY, PAUSED})
+#: Who decides which scan or hash job is next.
+_slot_fillers: list[Callable[[], bool]] = []
 
 
 def enqueue(kind: str, *, actor: str, dry_run: bool = False, payload: dict[str, Any] | None = None) -> Job:
@@ -44,7 +49,7 @@ def enqueue(kind: str, *, actor: str, dry_run: bool = False, payload: dict[str, 
 
 def cancel(job_id: str, *, actor: str, reason: str = "") -> Job:
     """Cancel what has not ended; the slot is free at once, and whatever its holder still writes is refused."""
-    return _move(
+    job = _move(
         job_id,
         CANCELLABLE,
         "cancel",
@@ -54,6 +59,8 @@ def cancel(job_id: str, *, actor: str, reason: str = "") -> Job:
         finished_at=Now(),
         lease_expires_at=None,
     )
+    ring(QUEUE)  # somebody else may have the slot now
+    return job
 
 
 def reset(job_id: str, *, actor: str, reason: str = "") -> Job:
@@ -93,23 +100,43 @@ def retry(job_id: str, *, actor: str) -> Job:
 
 
 def requeue_retryable() -> int:
-    """Policy's half of a retry: put jobs back while the slot is free, fail those whose attempts are used up."""
+    """Policy's half of a retry: put jobs back, fail those whose attempts are used up, and fill the slot."""
     moved = 0
-    due = Job.objects.filter(status="retryable").order_by("created_at", "id")
-    for job_id, code, attempts in due.values_list("pk", "error_code", "attempts"):
-        stopped_in_order = code == WORKER_STOPPED
-        if attempts >= settings.JOB_ATTEMPTS and not stopped_in_order:
-            moved += _swap(job_id, status="failed", finished_at=Now())
-            continue
-        try:
-            with transaction.atomic():
-                counted = F("attempts") + (0 if stopped_in_order else 1)
-                moved += _swap(job_id, status="pending", attempts=counted, finished_at=None)
-        except IntegrityError:
-            continue  # the slot is taken: it waits as it is
+    for job_id in Job.objects.filter(status="retryable").exclude(may_go_on()).values_list("pk", flat=True):
+        moved += _swap(job_id, status="failed", finished_at=Now())
+    others = Job.objects.filter(status="retryable").exclude(kind__in=Job.SLOT_KINDS).order_by("created_at", "id")
+    for job_id in others.values_list("pk", flat=True):
+        moved += put_back(job_id)
     if moved:
         ring(QUEUE)
-    return moved
+    return moved + fill_slot()
+
+
+def may_go_on(job: str = "") -> Q:
+    """Retryable jobs with an attempt left, or given back in order; `job` is the way to them, as in `job__`."""
+    again = Q(**{f"{job}error_code__in": UNCOUNTED}) | Q(**{f"{job}attempts__lt": settings.JOB_ATTEMPTS})
+    return Q(**{f"{job}status": Job.Status.RETRYABLE}) & again
+
+
+def put_back(job_id: str) -> bool:
+    """Let a retryable job wait again. A scan or hash job raises `IntegrityError` where another one has the slot."""
+    counted = Case(When(error_code__in=UNCOUNTED, then=F("attempts")), default=F("attempts") + 1)
+    rows = Job.objects.filter(may_go_on(), pk=job_id)
+    return rows.update(status="pending", attempts=counted, finished_at=None, updated_at=Now()) == 1
+
+
+# --- The slot ---------------------------------------------------------------------------------------------
+def fills_slot(verb: Callable[[], bool]) -> None:
+    """Let a room above decide which scan or hash job is next. `verb` says whether it gave the slot to one.
+
+    It is called often and by many at once: with each sweep, and whenever a consumer finds nothing to do.
+    """
+    _slot_fillers.append(verb)
+
+
+def fill_slot() -> bool:
+    """Give the slot, where it is free, to whoever is next."""
+    return any(verb() for verb in _slot_fillers)
 
 
 def _swap(job_id: str, **values: Any) -> int:

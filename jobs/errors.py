@@ -15,5 +15,13 @@ class Stopping(JobsError):
     """The consumer was asked to stop; the handler returns what it holds."""
 
 
+class GivesWay(Stopping):
+    """The handler gives its row back by itself, for the reason that the row then carries; no failed attempt."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
 class Refused(JobsError):
     """A person's wish that the row's state or the policy doesn't allow."""

@@ -15,18 +15,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connections
 
 from database.crash_points import reach
 from jobs import stopping
 from jobs.doorbell import ring
-from jobs.errors import LeaseLost, Stopping
+from jobs.errors import GivesWay, LeaseLost, Stopping
 from jobs.lease import Lease, LeasedQuerySet
 from jobs.working import Work, kept_alive
 
 logger = logging.getLogger(__name__)
 WORKER_FAILURE = "WORKER_FAILURE"
 DATABASE_UNAVAILABLE = "DATABASE_UNAVAILABLE"
+#: A handler that ends as `retryable` with this code let something more urgent go first; it is no failed attempt.
+GAVE_WAY = "GAVE_WAY"
+#: The same, since somebody has paused its kind of work.
+PAUSED = "PAUSED"
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,21 @@ class Queue:
     failure: Callable[[Any, Exception], Outcome] = _failed
     #: Policy's part of a sweep, run before the queue is looked at.
     tend: Callable[[], Any] | None = None
+    #: Policy's part when nothing is due: whether it has put something in the queue.
+    refill: Callable[[], bool] | None = None
 
 
 _queues: dict[str, Queue] = {}
+_swept: list[Callable[[], Any]] = []
 
 
 def register_queue(queue: Queue) -> None:
     _queues[queue.name] = queue
+
+
+def with_each_sweep(verb: Callable[[], Any]) -> None:
+    """Let every consumer do this with each sweep, before its queues are looked at. Many do it at once."""
+    _swept.append(verb)
 
 
 def worker_name() -> str:
@@ -78,11 +90,18 @@ def drain(name: str) -> int:
     while not stopping.is_requested():
         lease = queue.claimable().claim(worker_name())
         if lease is None:
+            if queue.refill is not None and queue.refill():
+                continue
             break
         reach("claimed")
         carry_out(queue, lease)
         done += 1
     return done
+
+
+def carry_out_here(name: str, lease: Lease[Any]) -> None:
+    """Carry out one row that this process claimed by itself."""
+    carry_out(_queues[name], lease)
 
 
 def carry_out(queue: Queue, lease: Lease[Any]) -> None:
@@ -92,6 +111,10 @@ def carry_out(queue: Queue, lease: Lease[Any]) -> None:
         try:
             outcome = queue.handler_of(lease.row)(work) or Outcome()
             work.check_lost()
+        except GivesWay as reason:
+            _record(work, partial(lease.release, reason.code, reason.message))
+            ring(queue.name)
+            return
         except Stopping:
             _record(work, lease.release)
             ring(queue.name)
@@ -134,6 +157,8 @@ def _record(work: Work[Any], write: Callable[[], None]) -> None:
 
 def sweep_all() -> None:
     """Take back what was lost, put back what may be tried again, and ring where something is due."""
+    for verb in _swept:
+        _do(verb)
     for queue in _queues.values():
         rows = queue.claimable()
         recovered = rows.model.objects.recover()
@@ -143,3 +168,13 @@ def sweep_all() -> None:
             queue.tend()
         if rows.due().exists():
             ring(queue.name)
+
+
+def _do(verb: Callable[[], Any]) -> None:
+    """What one room can't do must not keep the others' rows from being taken back; a database that is away may."""
+    try:
+        verb()
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:
+        logger.exception("A part of the sweep failed; the rest goes on")

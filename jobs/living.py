@@ -1,6 +1,7 @@
-"""The consumer's caretaker thread: says that the process is alive, and sweeps.
+"""The consumer's caretaker: says that the process is alive, sweeps, and does the rooms' chores.
 
-It doesn't depend on Huey's storage: leases are recovered and rows put back even while that is away.
+It doesn't depend on Huey's storage: leases are recovered and rows put back even while that is away. Each chore
+has a thread of its own: one that waits for a slow disk holds up neither signs of life nor other chores.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Event, Thread
 
 from django.conf import settings
@@ -21,16 +23,41 @@ from database.routing import EXECUTOR
 from jobs.enforcing import transaction_on
 from jobs.executing import sweep_all, worker_name
 from jobs.models import WorkerHeartbeat
+from jobs.working import in_hand
 
 logger = logging.getLogger(__name__)
 KEPT_SECONDS = 14 * 24 * 3600
+DOING_CHARACTERS = 255
+
+
+@dataclass(frozen=True)
+class Chore:
+    """Something that every consumer does again and again; `seconds` is asked anew each time."""
+
+    seconds: Callable[[], float]
+    verb: Callable[[], object]
+
+
+_chores: dict[str, Chore] = {}
+
+
+def register_chore(name: str, seconds: Callable[[], float], verb: Callable[[], object]) -> None:
+    """Let consumers do `verb` every so many seconds, and when they start."""
+    _chores[name] = Chore(seconds, verb)
+
+
+def doing_now() -> str:
+    """What this process has in hand, in few words; a name may hold anything, and is shown on a page."""
+    words = "; ".join(each.described() for each in in_hand())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)[:DOING_CHARACTERS]
 
 
 def say_alive() -> None:
     """Note this process as alive; the first time, note who it is."""
     rows = WorkerHeartbeat.objects.using(EXECUTOR)
     with transaction_on("live"):
-        if rows.filter(pk=worker_name()).update(last_seen_at=Now(), stopped_at=None) == 0:
+        seen = {"last_seen_at": Now(), "stopped_at": None, "doing": doing_now()}
+        if rows.filter(pk=worker_name()).update(**seen) == 0:
             rows.create(worker_id=worker_name(), hostname=socket.gethostname()[:255], pid=os.getpid())
 
 
@@ -40,7 +67,7 @@ def note_the_dead() -> int:
     others = rows.filter(hostname=socket.gethostname()[:255], stopped_at=None).exclude(pk=worker_name())
     dead = [key for key, pid in others.values_list("pk", "pid") if pid is not None and not _is_alive(pid)]
     with transaction_on("live"):
-        return rows.filter(pk__in=dead).update(stopped_at=Now())
+        return rows.filter(pk__in=dead).update(stopped_at=Now(), doing="")
 
 
 def forget_old() -> None:
@@ -60,7 +87,8 @@ def _is_alive(pid: int) -> bool:
 
 def say_stopped() -> None:
     with transaction_on("live"):
-        WorkerHeartbeat.objects.using(EXECUTOR).filter(pk=worker_name()).update(stopped_at=Now(), last_seen_at=Now())
+        rows = WorkerHeartbeat.objects.using(EXECUTOR).filter(pk=worker_name())
+        rows.update(stopped_at=Now(), last_seen_at=Now(), doing="")
 
 
 class Caretaker:
@@ -68,14 +96,20 @@ class Caretaker:
 
     def __init__(self) -> None:
         self._done = Event()
-        self._thread = Thread(target=self._run, name="caretaker", daemon=True)
+        self._threads = [Thread(target=self._run, name="caretaker", daemon=True)]
+        self._threads += [
+            Thread(target=self._repeat, args=(name, chore), name=name, daemon=True) for name, chore in _chores.items()
+        ]
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         self._done.set()
-        self._thread.join(timeout=settings.STOP_SECONDS)
+        until = time.monotonic() + settings.STOP_SECONDS
+        for thread in self._threads:
+            thread.join(timeout=max(until - time.monotonic(), 0))
 
     def _run(self) -> None:
         swept_at = float("-inf")
@@ -87,6 +121,16 @@ class Caretaker:
                 swept_at = time.monotonic()
             self._done.wait(min(settings.HEARTBEAT_SECONDS, settings.SWEEP_SECONDS))
         self._try(say_stopped)
+        connections.close_all()
+
+    def _repeat(self, name: str, chore: Chore) -> None:
+        """A chore that fails is told of and done again at its next time."""
+        while not self._done.is_set():
+            try:
+                self._try(chore.verb)
+            except Exception:
+                logger.exception("The chore %r failed", name)
+            self._done.wait(chore.seconds())
         connections.close_all()
 
     def _try(self, verb: Callable[[], object]) -> bool:

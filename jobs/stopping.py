@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from threading import Event
+from typing import Any
 
 from jobs.errors import Stopping
 
@@ -20,3 +22,15 @@ def is_requested() -> bool:
 def check() -> None:
     if _requested.is_set():
         raise Stopping("this consumer was asked to stop")
+
+
+def listen() -> None:
+    """For a command that works by itself: the first Ctrl-C or SIGTERM lets the batch end, the second doesn't wait."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _requested_by_signal)
+
+
+def _requested_by_signal(*_: Any) -> None:
+    if is_requested():
+        raise KeyboardInterrupt
+    request()

@@ -103,7 +103,9 @@ RULES: dict[str, TableRules] = {
     ),
     "hash_runs": TableRules({"hash": _HASH_RUN}, may_insert=True),
     "rehashes": TableRules(
-        {"hash": frozenset({"content_hash", "size_bytes", "mtime_ns"})}, may_insert=True, deletes_on=frozenset({"hash"})
+        {"hash": frozenset({"content_hash", "size_bytes", "mtime_ns"}), "scan": frozenset()},
+        may_insert=True,
+        deletes_on=frozenset({"hash", "scan"}),
     ),
     "worker_heartbeats": TableRules(
         {"live": frozenset({"last_seen_at", "stopped_at", "doing", "hostname", "pid", "started_at"})}, may_insert=True

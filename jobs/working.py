@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections, transaction
@@ -24,6 +24,8 @@ from logbook.models import write_event
 
 logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=LeasedModel)
+#: What this process works on now, in the order it was taken.
+_in_hand: dict[int, Work[Any]] = {}
 
 
 class Work(Generic[M]):
@@ -79,18 +81,29 @@ class Work(Generic[M]):
     def lose(self) -> None:
         self._lost.set()
 
+    def described(self) -> str:
+        """In few words, for the page of the workers."""
+        what = getattr(self.row, "kind", None) or self.lease.model._meta.verbose_name
+        return f"{what}: {self.doing}" if self.doing else str(what)
+
+
+def in_hand() -> list[Work[Any]]:
+    return list(_in_hand.values())
+
 
 @contextmanager
 def kept_alive(work: Work[M]) -> Iterator[None]:
     """Renew the lease in the background until the block ends."""
     done = Event()
     thread = Thread(target=_keep, args=(work, done), name=f"lease {work.lease.worker_id[-8:]}", daemon=True)
+    _in_hand[id(work)] = work
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
+        del _in_hand[id(work)]
 
 
 def _keep(work: Work[M], done: Event) -> None:

@@ -222,6 +222,8 @@ class LibraryFile(models.Model):
                 name="ix_library_files_unhashed",
                 condition=Q(needs_hash=True, is_missing=False),
             ),
+            # The files of a library that could not be hashed, page by page.
+            models.Index(fields=["library", "id"], name="ix_library_files_failed", condition=Q(hash_error_count__gt=0)),
             # A holder's batch.
             models.Index(
                 fields=["hash_claim_token"],
@@ -332,6 +334,13 @@ class ScanRequest(models.Model):
         return f"scan request {self.pk}"
 
 
+class HashStateQuerySet(models.QuerySet["HashState"]):
+    def ask(self) -> None:
+        """Let the next free slot go to hashing: something may have become worth reading."""
+        if not self.filter(pk=1).update(is_due=True, updated_at=Now()):
+            self.create(pk=1, is_due=True)
+
+
 class HashState(models.Model):
     """The one row (id 1) that says which digest the system uses and whether anything waits to be hashed.
 
@@ -348,6 +357,8 @@ class HashState(models.Model):
     #: When the first file that could not be read may be tried again.
     retry_at = models.DateTimeField(null=True, blank=True)
     updated_at = models.DateTimeField(db_default=Now())
+
+    objects = HashStateQuerySet.as_manager()
 
     class Meta:
         db_table = "hash_states"

@@ -9,9 +9,9 @@ import errno
 import hashlib
 import mmap
 import os
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from stat import S_ISREG
 from typing import Any, NamedTuple
 
 from blake3 import blake3
@@ -30,6 +30,8 @@ UNIT_BYTES = 16 << 20
 
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: What the column holds.
+PATH_CHARACTERS = 4096
 
 
 class Seen(NamedTuple):
@@ -45,6 +47,10 @@ class Seen(NamedTuple):
     digest: bytes | None
 
 
+#: The same as a plain tuple: it is made for every file there is, and a named one takes five times as long.
+SeenRow = tuple[str, int, int, int, int, int, int, bytes | None]
+
+
 class Trouble(NamedTuple):
     """A path that could not be read; a folder's trouble covers everything below it."""
 
@@ -57,16 +63,13 @@ class Trouble(NamedTuple):
 class Walked:
     """What came of one unit of walking."""
 
-    left: deque[bytes]
-    files: list[Seen] = field(default_factory=list)
+    #: Folders that are still to be walked, last in first out: that keeps the list short in a deep tree.
+    left: list[bytes]
+    files: list[SeenRow] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
-    #: Each folder's device: where it differs from its parent's, something is mounted.
-    folders: list[tuple[bytes, int]] = field(default_factory=list)
+    folder_count: int = 0
+    bytes_seen: int = 0
     bytes_read: int = 0
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.files) >= UNIT_FILES or self.bytes_read >= UNIT_BYTES
 
 
 class Changed(Exception):
@@ -81,6 +84,10 @@ class WalkRules:
     exclusions: Exclusions
     least_bytes: int = 0
     algorithm: str | None = None
+
+    @property
+    def hasher(self) -> Callable[..., Any]:
+        return hasher(self.algorithm or "")
 
 
 def hasher(algorithm: str) -> Callable[..., Any]:
@@ -111,116 +118,158 @@ class Reader:
         self.view = memoryview(self.buffer)
 
     # --- Walking ------------------------------------------------------------------------------------------
-    def walk(self, rules: WalkRules, folders: list[bytes]) -> Walked:
+    def walk(self, rules: WalkRules, folders: list[bytes], most_files: int = UNIT_FILES) -> Walked:
         """Walk `folders` and what is below them until a unit is full; the rest is left for another unit."""
-        unit = Walked(deque(folders))
-        while unit.left and not unit.is_full:
-            folder = unit.left.popleft()
+        unit = Walked(list(folders))
+        while unit.left and len(unit.files) < most_files and unit.bytes_read < UNIT_BYTES:
+            folder = unit.left.pop()
             try:
-                handle = os.open(rules.root + b"/" + folder, _OPEN_FOLDER)
+                handle = open_folder(rules.root, folder)
             except OSError as error:
-                unit.troubles.append(Trouble(to_text(folder), True, reason_of(error)))
+                unit.troubles.append(Trouble(_text_of(folder), True, reason_of(error)))
                 continue
             try:
                 self._walk_folder(rules, folder, handle, unit)
             except OSError as error:
-                unit.troubles.append(Trouble(to_text(folder), True, reason_of(error)))
+                unit.troubles.append(Trouble(_text_of(folder), True, reason_of(error)))
             finally:
                 os.close(handle)
         return unit
 
     def _walk_folder(self, rules: WalkRules, folder: bytes, handle: int, unit: Walked) -> None:
-        unit.folders.append((folder, os.fstat(handle).st_dev))
-        prefix = folder + b"/" if folder else b""
-        covers = rules.exclusions.cover
+        unit.folder_count += 1
+        prefix = os.fsdecode(folder) + "/" if folder else ""
+        plain, endings = rules.exclusions.plain, rules.exclusions.endings
+        covers = None if rules.exclusions.is_simple else rules.exclusions.cover
         with os.scandir(handle) as entries:
             for entry in entries:
-                name = os.fsencode(entry.name)
+                name = entry.name
                 path = prefix + name
-                if covers(name, path):
+                if name in plain or name.endswith(endings) or (covers and covers(name, path)):
                     continue
-                if entry.is_dir(follow_symlinks=False):
-                    unit.left.append(path)
-                elif entry.is_file(follow_symlinks=False):
+                if entry.is_file(follow_symlinks=False):
                     try:
                         self._see(rules, entry, path, handle, unit)
                     except OSError as error:
-                        unit.troubles.append(Trouble(to_text(path), False, reason_of(error)))
+                        unit.troubles.append(Trouble(to_text(os.fsencode(path)), False, reason_of(error)))
+                elif entry.is_dir(follow_symlinks=False):
+                    unit.left.append(os.fsencode(path))
 
-    def _see(self, rules: WalkRules, entry: os.DirEntry[str], path: bytes, handle: int, unit: Walked) -> None:
-        info = entry.stat(follow_symlinks=False)
-        size = info.st_size
-        if size < rules.least_bytes:
-            return
+    def _see(self, rules: WalkRules, entry: os.DirEntry[str], path: str, handle: int, unit: Walked) -> None:
+        text = path if path.isascii() else to_text(os.fsencode(path))
+        if len(text) > PATH_CHARACTERS:
+            raise OSError(errno.ENAMETOOLONG, f"the path is longer than {PATH_CHARACTERS} characters")
         digest = None
-        if rules.algorithm and size <= SMALL_BYTES:
-            digest = self._hash_small(entry.name, handle, info, hasher(rules.algorithm))
-            unit.bytes_read += size
-        unit.files.append(
-            Seen(
-                to_text(path),
-                size,
-                info.st_mtime_ns,
-                info.st_ctime_ns,
-                signed(info.st_ino),
-                signed(info.st_dev),
-                info.st_nlink,
-                digest,
-            )
-        )
+        if rules.algorithm is None:
+            info = entry.stat(follow_symlinks=False)
+        else:
+            info, digest = self._read_small(rules, entry, handle, unit)
+        size = info.st_size
+        if size < rules.least_bytes or not S_ISREG(info.st_mode):
+            return
+        unit.bytes_seen += size
+        unit.files.append((
+            text,
+            size,
+            info.st_mtime_ns,
+            info.st_ctime_ns,
+            signed(info.st_ino),
+            signed(info.st_dev),
+            info.st_nlink,
+            digest,
+        ))  # fmt: skip
 
-    def _hash_small(self, name: str, folder: int, seen: os.stat_result, make: Callable[..., Any]) -> bytes | None:
-        """The digest of a file that fits the buffer. None where it changed or can't be read: the hash job looks
+    def _read_small(
+        self, rules: WalkRules, entry: os.DirEntry[str], handle: int, unit: Walked
+    ) -> tuple[os.stat_result, bytes | None]:
+        """Look at a file and, if it is small, hash it. No digest where it changed or can't be read: the hash job looks
         again and keeps the reason."""
         try:
-            file = os.open(name, _OPEN_FILE, dir_fd=folder)
+            file = os.open(entry.name, _OPEN_FILE, dir_fd=handle)
         except OSError:
-            return None
+            return entry.stat(follow_symlinks=False), None
         try:
-            length = os.readv(file, [self.buffer])
-            if length != seen.st_size or version_of(os.fstat(file)) != version_of(seen):
-                return None
+            info = os.fstat(file)
+            size = info.st_size
+            if not rules.least_bytes <= size <= SMALL_BYTES:
+                return info, None
+            # One byte more than there should be tells a file that grows.
+            content = os.read(file, size + 1)
+            after = os.fstat(file)
         except OSError:
-            return None
+            return entry.stat(follow_symlinks=False), None
         finally:
             os.close(file)
-        return bytes(make(self.view[:length]).digest())
+        unit.bytes_read += size
+        if len(content) != size or after.st_mtime_ns != info.st_mtime_ns or after.st_ctime_ns != info.st_ctime_ns:
+            return info, None
+        return info, rules.hasher(content).digest()
 
     # --- Hashing ------------------------------------------------------------------------------------------
-    def sample(self, path: bytes, size: int, mtime_ns: int, algorithm: str) -> bytes:
-        """A digest of the beginning, the middle and the end: files that differ in it differ.
+    def sample(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> bytes:
+        """BLAKE3 of the beginning, the middle and the end: files that differ in it differ.
 
         Raises `Changed` where the file is not of that size and time, `OSError` where it can't be read.
         """
-        make = hasher(algorithm)()
-        with _opened(path, size, mtime_ns) as file:
+        make = blake3()
+        with _opened(root, path, size, mtime_ns) as file:
             for offset in (0, (size - SAMPLE_BYTES) // 2, size - SAMPLE_BYTES):
                 length = os.preadv(file, [self.view[:SAMPLE_BYTES]], max(offset, 0))
                 make.update(self.view[:length])
         return bytes(make.digest())
 
     def hash(
-        self, path: bytes, size: int, mtime_ns: int, algorithm: str, report: Callable[[int], None] = lambda _: None
+        self,
+        root: bytes,
+        path: bytes,
+        size: int,
+        mtime_ns: int,
+        algorithm: str,
+        report: Callable[[int], None] = lambda _: None,
     ) -> bytes:
         """The digest of the whole file; `report` is told of the bytes as they are read."""
         make = hasher(algorithm)()
-        with _opened(path, size, mtime_ns) as file:
+        with _opened(root, path, size, mtime_ns) as file:
             while length := os.readv(file, [self.buffer]):
                 make.update(self.view[:length])
                 report(length)
         return bytes(make.digest())
 
 
+def open_folder(root: bytes, folder: bytes) -> int:
+    """A handle of a folder below `root`. Each step is opened from the one before: no link on the way is followed, and
+    no path is too long."""
+    handle = os.open(root, _OPEN_FOLDER)
+    for name in folder.split(b"/") if folder else ():
+        try:
+            below = os.open(name, _OPEN_FOLDER, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = below
+    return handle
+
+
+def _text_of(folder: bytes) -> str:
+    return to_text(folder)[:PATH_CHARACTERS]
+
+
 class _opened:
     """A file that must be of this size and time when it is opened and still when it is closed."""
 
-    def __init__(self, path: bytes, size: int, mtime_ns: int) -> None:
-        self.path, self.wanted = path, (size, mtime_ns)
+    def __init__(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> None:
+        self.root, self.path, self.wanted = root, path, (size, mtime_ns)
 
     def __enter__(self) -> int:
-        self.file = os.open(self.path, _OPEN_FILE)
+        folder, _, name = self.path.rpartition(b"/")
+        handle = open_folder(self.root, folder)
+        try:
+            self.file = os.open(name, _OPEN_FILE, dir_fd=handle)
+        finally:
+            os.close(handle)
         try:
             self.before = os.fstat(self.file)
+            if not S_ISREG(self.before.st_mode):
+                raise Changed("it is no longer a file")
             if (self.before.st_size, self.before.st_mtime_ns) != self.wanted:
                 raise Changed("it changed since it was scanned")
         except BaseException:

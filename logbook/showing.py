@@ -20,6 +20,13 @@ WORDS = {
     "reset": gettext_noop("Put back in the queue"),
     "retried": gettext_noop("Tried again as a new job"),
     "consumer_restarted": gettext_noop("Consumer started again"),
+    "added": gettext_noop("Added"),
+    "changed": gettext_noop("Settings changed"),
+    "paused": gettext_noop("Paused"),
+    "resumed": gettext_noop("Resumed"),
+    "removed": gettext_noop("Removed from the index"),
+    "rows_removed": gettext_noop("Its rows are gone"),
+    "raised": gettext_noop("Moved up in the queue"),
 }
 #: Parts of the payload that a page shows in a place of their own.
 PLACED = frozenset({"reason", "message", "as_job", "exit"})

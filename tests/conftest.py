@@ -19,7 +19,8 @@ from hypothesis import settings as hypothesis_settings
 
 Consumers = Callable[..., subprocess.Popen[str]]
 Manage = Callable[..., subprocess.CompletedProcess[str]]
-WATCHED = ("thumbnails", "thumbnail_cleanup_jobs", "jobs", "wal_maintenance_jobs", "scan_sessions")
+WATCHED = ("scan_requests", "thumbnails", "thumbnail_cleanup_jobs", "jobs", "wal_maintenance_jobs", "scan_sessions")
+BELOW_WATCHED = ("scan_errors", "hash_runs")
 ROOT = Path(__file__).resolve().parent.parent
 
 hypothesis_settings.register_profile(
@@ -78,7 +79,7 @@ def _empty_watched_tables_first(request: pytest.FixtureRequest) -> Iterator[None
     if connections["default"].vendor == "sqlite":
         with transaction.atomic(), connections["default"].cursor() as cursor:
             cursor.execute("UPDATE library_files SET last_seen_scan_id = NULL")
-            for table in WATCHED:
+            for table in (*BELOW_WATCHED, *WATCHED):
                 cursor.execute(f"DELETE FROM {table}")
 
 

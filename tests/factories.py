@@ -44,8 +44,8 @@ def expire(job: Any) -> None:
     type(job).objects.filter(pk=job.pk).update(lease_expires_at=SecondsFromNow(-1))
 
 
-def library(name: str = "photos", root_path: str | None = None) -> LibraryRoot:
-    return LibraryRoot.objects.create(name=name, root_path=root_path or f"/libraries/{name}")
+def library(name: str = "photos", root_path: str | None = None, **fields: Any) -> LibraryRoot:
+    return LibraryRoot.objects.create(name=name, root_path=root_path or f"/libraries/{name}", **fields)
 
 
 def library_file(path: str = "a.jpg", in_library: LibraryRoot | None = None, **fields: Any) -> LibraryFile:

@@ -15,7 +15,7 @@ os.environ.setdefault("DEDUPFS_SECRET_KEY", "for-tests-only-" + "x" * 50)
 from dedupfs_site.settings import *  # noqa: F403
 from dedupfs_site.settings import DATABASES, INSTALLED_APPS, STATE_ROOT, STATIC_ROOT, STORAGES
 
-INSTALLED_APPS = ["tests.steps", *INSTALLED_APPS]
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.steps"]  # after the rooms: its handlers stand in for theirs
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["TEST"]["NAME"] = str(STATE_ROOT / "test.sqlite3")
 STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}

@@ -36,6 +36,12 @@ LOOKS = {
     "alive": Look("ok", "alive", gettext_noop("Alive")),
     "silent": Look("danger", "silent", gettext_noop("Silent")),
     "stopped": Look("quiet", "idle", gettext_noop("Stopped")),
+    "paused": Look("quiet", "idle", gettext_noop("Paused")),
+    "present": Look("ok", "done", gettext_noop("Present")),
+    "absent": Look("danger", "absent", gettext_noop("Absent")),
+    "empty": Look("danger", "absent", gettext_noop("Empty")),
+    "different": Look("danger", "attention", gettext_noop("Different disk")),
+    "unknown": Look("quiet", "lost", gettext_noop("Not seen yet")),
 }
 MESSAGE_LOOKS = {
     "success": Look("ok", "done", ""),

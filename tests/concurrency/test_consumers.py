@@ -11,7 +11,7 @@ import pytest
 
 from database.clock import SecondsFromNow
 from jobs.models import Job, WorkerHeartbeat
-from libraries.models import LibraryFile
+from libraries.models import HashState, LibraryFile
 from logbook.models import LogbookEvent
 from tests import factories
 from tests.conftest import Consumers
@@ -20,6 +20,12 @@ from tests.waiting import until
 pytestmark = pytest.mark.django_db
 
 STEPS = 6
+
+
+@pytest.fixture(autouse=True)
+def _hashing_waits() -> None:
+    """The hash job that follows a scan by itself would take the slot from the scans that are made here."""
+    HashState.objects.create(pk=1, is_paused=True)
 
 
 def job_with_steps(**asked: Any) -> Job:

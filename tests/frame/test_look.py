@@ -9,7 +9,7 @@ import pytest
 
 from frame.templatetags.frame import LOOKS, MESSAGE_LOOKS
 from jobs.models import Job, WalMaintenanceJob
-from libraries.models import ScanSession
+from libraries.models import LibraryState, ScanRequest, ScanSession
 from tests.conftest import ROOT
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
 
@@ -91,5 +91,6 @@ def test_every_icon_that_is_named_is_drawn() -> None:
 
 
 def test_every_status_of_every_table_has_a_look() -> None:
-    tables = (Job, WalMaintenanceJob, ScanSession, Thumbnail, ThumbnailCleanupJob)
+    tables = (Job, WalMaintenanceJob, ScanSession, ScanRequest, Thumbnail, ThumbnailCleanupJob)
     assert {status for table in tables for status in table.Status.values} <= set(LOOKS)
+    assert set(LibraryState.Mount.values) <= set(LOOKS)

@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from accounts.models import Role
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WorkerHeartbeat
-from libraries.models import LibraryFile, ScanSession
+from libraries.models import HashRun, HashState, LibraryFile, LibraryState, Rehash, ScanError, ScanRequest, ScanSession
 from logbook.models import LogbookEvent, LogbookItem
 from tests import factories
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
@@ -26,7 +26,8 @@ pytestmark = pytest.mark.django_db
 
 TABLES = {
     "jobs", "wal_maintenance_jobs", "io_rate_limits", "worker_heartbeats", "library_roots", "library_files",
-    "scan_sessions", "thumbnails", "thumbnail_cleanup_jobs", "logbook_items", "logbook_events",
+    "scan_sessions", "thumbnails", "thumbnail_cleanup_jobs", "logbook_items", "logbook_events", "library_states",
+    "scan_requests", "scan_errors", "hash_states", "hash_runs", "rehashes",
 }  # fmt: skip
 LEASED = (Job, WalMaintenanceJob, Thumbnail, ThumbnailCleanupJob)
 
@@ -75,6 +76,12 @@ def one_of_each() -> dict[type[Model], Model]:
         ThumbnailCleanupJob.objects.create(group_key="blake3:0f"),
         LogbookItem.objects.get(item_type="jobs", subject_id=running.pk),
         LogbookEvent.objects.about("jobs", running.pk)[0],
+        LibraryState.objects.create(library=file.library, filesystems={"": "uuid:<b>"}),
+        ScanRequest.objects.create(library=file.library, job=running, status="running"),
+        ScanError.objects.create(library=file.library, session=session, relative_path="<b>", reason="EIO: broken"),
+        HashState.objects.create(id=1),
+        HashRun.objects.create(job=running),
+        Rehash.objects.create(file=file, content_hash=b"\x0f" * 32, size_bytes=1, mtime_ns=1),
     ]  # fmt: skip
     return {type(row): row for row in rows}
 

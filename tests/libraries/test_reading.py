@@ -30,8 +30,8 @@ def walk(reader: Reader, root: Path, **rules: object) -> tuple[dict[bytes, Seen]
     left, files, troubles = [b""], {}, []
     while left:
         unit = reader.walk(chosen, left)
-        left = list(unit.left)
-        files.update({to_bytes(seen.path): seen for seen in unit.files})
+        left = unit.left
+        files.update({to_bytes(row[0]): Seen._make(row) for row in unit.files})
         troubles += unit.troubles
     return files, troubles
 
@@ -61,18 +61,35 @@ def test_every_name_is_seen_byte_for_byte(reader: Reader, tmp_path: Path) -> Non
         assert seen.digest == blake3(path.removeprefix(b"folder/")).digest()
 
 
-def test_a_path_longer_than_the_system_takes_at_once_is_named_not_fatal(reader: Reader, tmp_path: Path) -> None:
-    tree(tmp_path, {"near": b"1"})
-    here = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(20):
+def below(root: Path, depth: int) -> None:
+    """A file so far down that no system call takes its path at once."""
+    here = os.open(root, os.O_RDONLY)
+    for _ in range(depth):
         os.mkdir("d" * 250, dir_fd=here)
-        below = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        next_one = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
         os.close(here)
-        here = below
+        here = next_one
+    with open(os.open("deep", os.O_CREAT | os.O_WRONLY, dir_fd=here), "wb") as file:
+        file.write(b"deep")
     os.close(here)
+
+
+def test_a_path_longer_than_the_system_takes_at_once_is_read(reader: Reader, tmp_path: Path) -> None:
+    """With the folder of the test before it, the path has more than 4,096 bytes."""
+    below(tmp_path, 16)
+    (path,), troubles = walk(reader, tmp_path, algorithm="blake3")
+    assert troubles == []
+    seen = walk(reader, tmp_path, algorithm="blake3")[0][path]
+    assert (len(path), seen.digest) == (16 * 251 + 4, blake3(b"deep").digest())
+    assert reader.hash(os.fsencode(tmp_path), path, seen.size, seen.mtime_ns, "blake3") == seen.digest
+
+
+def test_a_path_longer_than_the_column_is_named_not_fatal(reader: Reader, tmp_path: Path) -> None:
+    tree(tmp_path, {"near": b"1"})
+    below(tmp_path, 17)
     files, troubles = walk(reader, tmp_path)
     assert set(files) == {b"near"}
-    assert [(trouble.is_folder, trouble.reason.split(":")[0]) for trouble in troubles] == [(True, "ENAMETOOLONG")]
+    assert [(trouble.is_folder, trouble.reason.split(":")[0]) for trouble in troubles] == [(False, "ENAMETOOLONG")]
 
 
 def test_links_pipes_sockets_and_devices_are_never_opened(reader: Reader, tmp_path: Path) -> None:
@@ -150,9 +167,9 @@ def middle_changed(content: bytes) -> bytes:
     return content[:quarter] + bytes([content[quarter] ^ 1]) + content[quarter + 1 :]
 
 
-def stamped(path: Path) -> tuple[bytes, int, int]:
+def stamped(path: Path) -> tuple[bytes, bytes, int, int]:
     info = path.stat()
-    return os.fsencode(path), info.st_size, info.st_mtime_ns
+    return os.fsencode(path.parent), os.fsencode(path.name), info.st_size, info.st_mtime_ns
 
 
 @pytest.mark.parametrize("algorithm", ["blake3", "sha256"])
@@ -161,7 +178,7 @@ def test_equal_ends_and_another_middle_have_another_digest(reader: Reader, tmp_p
     tree(tmp_path, {"a": content, "b": middle_changed(content), "c": content})
     a, b, c = (reader.hash(*stamped(tmp_path / name), algorithm) for name in "abc")
     assert a == c != b
-    samples = {reader.sample(*stamped(tmp_path / name), algorithm) for name in "abc"}
+    samples = {reader.sample(*stamped(tmp_path / name)) for name in "abc"}
     assert len(samples) == 1, "the sample alone can't tell them apart"
 
 
@@ -171,45 +188,47 @@ def test_a_sample_looks_at_the_beginning_the_middle_and_the_end(reader: Reader, 
     tree(tmp_path, {"a": bytes(content)})
     content[at] ^= 1
     tree(tmp_path, {"b": bytes(content)})
-    samples = [reader.sample(*stamped(tmp_path / name), "blake3") for name in "ab"]
+    samples = [reader.sample(*stamped(tmp_path / name)) for name in "ab"]
     assert samples[0] != samples[1]
 
 
 @pytest.mark.parametrize("size", [1, SAMPLE_BYTES - 1, SAMPLE_BYTES * 2])
 def test_a_sample_of_a_file_smaller_than_three_samples_works(reader: Reader, tmp_path: Path, size: int) -> None:
     tree(tmp_path, {"a": b"x" * size})
-    assert len(reader.sample(*stamped(tmp_path / "a"), "blake3")) == 32
+    assert len(reader.sample(*stamped(tmp_path / "a"))) == 32
 
 
 def test_a_digest_is_refused_when_the_file_is_another_version(reader: Reader, tmp_path: Path) -> None:
     tree(tmp_path, {"a": b"x" * 100})
-    path, size, mtime_ns = stamped(tmp_path / "a")
+    root, path, size, mtime_ns = stamped(tmp_path / "a")
     with pytest.raises(Changed, match="since it was scanned"):
-        reader.hash(path, size + 1, mtime_ns, "blake3")
+        reader.hash(root, path, size + 1, mtime_ns, "blake3")
     with pytest.raises(Changed, match="since it was scanned"):
-        reader.sample(path, size, mtime_ns - 1, "blake3")
+        reader.sample(root, path, size, mtime_ns - 1)
 
 
 def test_a_digest_is_refused_when_the_file_changes_meanwhile(reader: Reader, tmp_path: Path) -> None:
     """Written through another handle with the same size, and its mtime put back: the ctime tells."""
     tree(tmp_path, {"a": os.urandom(3 << 20)})
-    path, size, mtime_ns = stamped(tmp_path / "a")
+    root, path, size, mtime_ns = stamped(tmp_path / "a")
 
     def meddle(_: int) -> None:
-        with open(path, "r+b") as file:
+        with open(tmp_path / "a", "r+b") as file:
             file.write(b"other")
-        os.utime(path, ns=(mtime_ns, mtime_ns))
+        os.utime(tmp_path / "a", ns=(mtime_ns, mtime_ns))
 
     with pytest.raises(Changed, match="while it was read"):
-        reader.hash(path, size, mtime_ns, "blake3", meddle)
+        reader.hash(root, path, size, mtime_ns, "blake3", meddle)
 
 
 def test_hashing_never_follows_a_link(reader: Reader, tmp_path: Path) -> None:
-    tree(tmp_path, {"a": b"1"})
-    _, size, mtime_ns = stamped(tmp_path / "a")
-    (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(OSError, match="symbolic link"):
-        reader.hash(os.fsencode(tmp_path / "b"), size, mtime_ns, "blake3")
+    tree(tmp_path, {"folder/a": b"1"})
+    _, _, size, mtime_ns = stamped(tmp_path / "folder" / "a")
+    (tmp_path / "b").symlink_to("folder/a")
+    (tmp_path / "linked").symlink_to("folder")
+    for path, reason in ((b"b", "symbolic link"), (b"linked/a", "Not a directory")):
+        with pytest.raises(OSError, match=reason):
+            reader.hash(os.fsencode(tmp_path), path, size, mtime_ns, "blake3")
 
 
 def _digests(root: str, names: list[str]) -> list[bytes]:

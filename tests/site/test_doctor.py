@@ -22,6 +22,7 @@ from database.examining import Grade, warning
 from database.objects import drift
 from dedupfs_site.examining import machine, store
 from jobs.models import Job, WorkerHeartbeat
+from libraries.models import LibraryRoot, LibraryState, ScanSession
 from tests import factories
 from tests.database.installations import Installation
 
@@ -262,3 +263,28 @@ def test_doctor_finds_a_damaged_database(run_manage: Manage, tmp_path: Path) -> 
     done = run_manage("doctor", "--json", env={"DATABASE_URL": f"sqlite:///{copy}"})
     assert done.returncode == 2
     assert "damaged" in done.stdout or "malformed" in done.stdout
+
+
+# --- Libraries --------------------------------------------------------------------------------------------
+def test_doctor_tells_of_libraries_whose_disk_is_away(consumer: WorkerHeartbeat, settings: Settings) -> None:
+    settings.LIBRARIES_ROOTS = [Path("/libraries")]
+    library = factories.library("photos")
+    assert finding("libraries") == ("ok", "1 are there")
+    LibraryState.objects.create(library=library, mount="different", mount_note="another disk", gone_count=7)
+    assert findings("libraries") == [
+        ("warning", "“photos” is different: another disk"),
+        ("warning", "7 files of “photos” were gone at the last scan, too many to be believed"),
+    ]
+
+
+def test_doctor_tells_of_libraries_outside_the_roots_and_of_rows_that_stay(consumer: WorkerHeartbeat) -> None:
+    factories.library("adopted", "/elsewhere/photos")
+    LibraryRoot.objects.create(name="going", root_path="removed/1", removing_at=SecondsFromNow(-7200))
+    session = ScanSession.objects.create(job=factories.finished_job("scan"), updated_at=SecondsFromNow(-7200))
+    told = [message for _, message in findings("libraries")]
+    assert told == [
+        "“adopted” (/elsewhere/photos) is below no configured root",
+        "1 removed libraries still have rows",
+        "1 scans say that they run, but their jobs do not",
+    ]
+    assert session.pk

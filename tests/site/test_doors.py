@@ -17,7 +17,7 @@ from django.test import Client
 from accounts.models import ApiToken, Role, User
 from jobs.models import Job
 from logbook.models import LogbookEvent, LogbookItem
-from tests.factories import PASSWORD, pending_job, user
+from tests.factories import PASSWORD, library, pending_job, user
 from tests.site.addresses_found import Found, every_address
 from tests.site.browsing import FORM_TOKEN, Browser, Gunicorn
 
@@ -44,7 +44,8 @@ def addresses() -> list[Found]:
     """All of them, asking for rows that exist where a parameter's name tells which."""
     job = pending_job()
     somebody = user("somebody", role=Role.ADMIN)
-    return every_address({"job_id": str(job.pk), "pk": str(somebody.pk), "object_id": str(somebody.pk)})
+    known = {"job_id": job.pk, "pk": somebody.pk, "object_id": somebody.pk, "library_id": library().pk}
+    return every_address({name: str(key) for name, key in known.items()})
 
 
 def contents() -> dict[str, list[Any]]:

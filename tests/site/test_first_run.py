@@ -39,7 +39,9 @@ def test_first_admin_is_not_made_where_somebody_can_log_in() -> None:
 
 def test_demo_is_set_up_once_and_not_again_after_its_removal(state: Path) -> None:
     assert first_run.decide_demo(wanted=True)
-    assert LibraryRoot.objects.get().root_path == str(state / "libraries" / "demo")
+    library = LibraryRoot.objects.get()
+    assert (library.name, library.root_path) == ("Demo", str(state / "libraries" / "demo"))
+    assert library.state.mount == "present"
     assert (state / "libraries" / "demo" / "Notes" / "welcome.txt").is_file()
     LibraryRoot.objects.all().delete()
     assert not first_run.decide_demo(wanted=True)

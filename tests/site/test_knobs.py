@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from database.clock import SecondsFromNow
 from dedupfs_site.environment import DECLARED
 from jobs.models import Job, WorkerHeartbeat
+from libraries.models import ScanRequest
 from tests import factories
 from tests.conftest import ROOT, Consumers, Manage
 from tests.waiting import until
@@ -54,6 +56,17 @@ def test_the_limit_of_videos_is_the_claim_s(run_manage: Manage) -> None:
         factories.pending_thumbnail(f"v{number}", of=source, media_type="video")
     claims = "[__import__('thumbnails.models').models.Thumbnail.objects.claim('w') is not None for _ in range(3)]"
     assert evaluate(run_manage, claims, DEDUPFS_THUMBNAIL_VIDEOS="2") == "[True, True, False]"
+
+
+def test_ended_scans_are_shown_and_kept_as_long_as_chosen(run_manage: Manage) -> None:
+    library = factories.library()
+    for hours in (1, 3, 50):
+        moment = SecondsFromNow(-hours * 3600)
+        ScanRequest.objects.create(library=library, status="completed", completed_at=moment)
+    queue = "__import__('libraries.queueing').queueing"
+    expression = f"[len({queue}.history()), {queue}.prune()]"
+    chosen = {"DEDUPFS_SCAN_HISTORY_HOURS": "2", "DEDUPFS_SCAN_REQUEST_DAYS": "2"}
+    assert evaluate(run_manage, expression, **chosen) == "[1, 1]"
 
 
 def test_the_executor_s_role_has_the_chosen_name(run_manage: Manage) -> None:

@@ -33,6 +33,15 @@ PROTOCOL = {
     "/api/v1/jobs/{job_id}/reset": {"post"},
     "/api/v1/jobs/{job_id}/heartbeat": {"post"},
     "/api/v1/jobs/{job_id}/finish": {"post"},
+    "/api/v1/libraries": {"get", "post"},
+    "/api/v1/libraries/{library_id}": {"get", "patch", "delete"},
+    "/api/v1/libraries/{library_id}/errors": {"get"},
+    "/api/v1/libraries/{library_id}/pause": {"post"},
+    "/api/v1/libraries/{library_id}/resume": {"post"},
+    "/api/v1/libraries/{library_id}/scan": {"post"},
+    "/api/v1/scan-requests": {"get"},
+    "/api/v1/scan-requests/{request_id}": {"get"},
+    "/api/v1/scan-requests/{request_id}/cancel": {"post"},
 }
 
 
@@ -89,9 +98,10 @@ CONFIG = {
     },
     "operations": [
         {
-            "include-name": "GET /api/v1/jobs",
-            "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", "422"]}},
+            "include-name": name,
+            "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", "404", "422"]}},
         }
+        for name in ("GET /api/v1/jobs", "GET /api/v1/libraries/{library_id}/errors")
     ],
 }
 described_api = schemathesis.openapi.from_dict(
@@ -117,6 +127,7 @@ def headers() -> dict[str, str]:
     """Of somebody who may act; and there are rows to meet."""
     factories.finished_job("scan")
     factories.running_job("thumbnail")
+    factories.library()
     return bearer(Role.OPERATOR)
 
 

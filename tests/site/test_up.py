@@ -95,13 +95,14 @@ def test_first_start_makes_an_admin_a_private_key_and_a_demo_library(first_start
     assert rows(state, "SELECT username, role, must_change_password FROM accounts_user") == [("admin", "admin", 1)]
     assert (state / "secret_key").stat().st_mode & 0o777 == 0o600
     assert state.stat().st_mode & 0o777 == 0o700
-    assert rows(state, "SELECT name, root_path FROM library_roots") == [("demo", str(state / "libraries" / "demo"))]
+    assert rows(state, "SELECT name, root_path FROM library_roots") == [("Demo", str(state / "libraries" / "demo"))]
     assert first_start.password not in "".join(map(str, content(state).values()))
 
 
 def test_second_start_changes_nothing_and_brings_no_removed_demo_back(state: Path, start: StartUp) -> None:
     shutil.rmtree(state / "libraries")
     with closing(sqlite3.connect(state / "dedupfs.sqlite3")) as connection, connection:
+        connection.execute("DELETE FROM library_states")
         connection.execute("DELETE FROM library_roots")
     before = content(state), (state / "secret_key").read_text()
     up = start(environment(state))

@@ -6,7 +6,7 @@ class StepsConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs.handlers import handles
-        from tests.steps.handler import take_steps
+        from tests.steps.handler import scan_or_take_steps, take_steps
 
-        handles("scan", take_steps)
+        handles("scan", scan_or_take_steps)
         handles("thumbnail", take_steps)

@@ -11,6 +11,12 @@ from jobs.executing import Outcome
 from jobs.models import Job
 from jobs.working import Work
 from libraries.models import LibraryFile
+from libraries.scanning import scan
+
+
+def scan_or_take_steps(work: Work[Job]) -> Outcome | None:
+    """A job that asks for no steps is a real scan."""
+    return take_steps(work) if "steps" in work.row.payload else scan(work)
 
 
 def take_steps(work: Work[Job]) -> Outcome | None:

@@ -1,0 +1,68 @@
+"""Groups of equal files, straight from the index of digests, a page of groups at a time: no transaction is held open
+and memory stays the same however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from django.db import connection
+
+PAGE = 2_000
+#: Digests that occur more than once, by the index alone; who is missing is sorted out with the rows.
+_PAGE = """
+SELECT g.hash_algorithm, g.content_hash, f.id, f.library_id, l.name, l.root_path, f.relative_path,
+       f.size_bytes, (NOT f.is_missing AND NOT f.needs_hash) AS counts
+  FROM (SELECT hash_algorithm, content_hash FROM library_files
+         WHERE content_hash IS NOT NULL AND (hash_algorithm, content_hash) > (%s, %s)
+         GROUP BY hash_algorithm, content_hash HAVING COUNT(*) > 1
+         ORDER BY hash_algorithm, content_hash LIMIT {page}) g
+  JOIN library_files f ON f.hash_algorithm = g.hash_algorithm AND f.content_hash = g.content_hash
+   AND f.content_hash IS NOT NULL
+  JOIN library_roots l ON l.id = f.library_id
+ ORDER BY g.hash_algorithm, g.content_hash, f.id"""
+
+
+@dataclass(frozen=True)
+class Member:
+    file_id: int
+    library_id: int
+    library_name: str
+    root_path: str
+    relative_path: str
+
+
+@dataclass(frozen=True)
+class Group:
+    hash_algorithm: str
+    content_hash: bytes
+    size_bytes: int
+    members: list[Member]
+
+    @property
+    def key(self) -> str:
+        return f"{self.hash_algorithm}:{self.content_hash.hex()}"
+
+
+def groups(least_bytes: int = 1) -> Iterator[Group]:
+    """Every group of present files of equal content, in the order of their digests."""
+    after: tuple[str, bytes] = ("", b"")
+    while page := _fetch(after):
+        for key, rows in groupby(page, key=lambda row: (row[0], bytes(row[1]))):
+            after = key
+            group = _group(key, list(rows))
+            if group is not None and group.size_bytes >= least_bytes:
+                yield group
+
+
+def _fetch(after: tuple[str, bytes]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(_PAGE.format(page=PAGE), list(after))
+        return list(cursor.fetchall())
+
+
+def _group(key: tuple[str, bytes], rows: list[Any]) -> Group | None:
+    members = [Member(*row[2:7]) for row in rows if row[8]]
+    return Group(*key, rows[0][7], members) if len(members) > 1 else None

@@ -1,0 +1,234 @@
+"""A library's settings: what may be chosen, and the verbs that change it, pause it and let it go on."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from libraries.errors import NotThere, Refused
+from libraries.excluding import Exclusions
+from libraries.models import HashState, LibraryRoot
+from libraries.names import to_bytes, to_display, to_text
+from logbook.models import write_event
+
+ITEM = "library_roots"
+NAME_CHARACTERS = 255
+CRON_CHARACTERS = 255
+LARGEST = 2**63 - 1
+LIST_CHARACTERS = 100_000
+SCHEDULE = ("scan_interval_minutes", "scan_cron")
+
+
+class WrongValue(Refused):
+    """A choice that can't be used; `field` says which, for a form that shows it there."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+# --- Verbs ------------------------------------------------------------------------------------------------
+def change(library_id: int, *, actor: str, **values: Any) -> LibraryRoot:
+    """Change what is given; the logbook keeps what it was before."""
+    with transaction.atomic():
+        library = find(library_id)
+        chosen = checked(values, library)
+        changes = {key: [getattr(library, key), value] for key, value in chosen.items()}
+        changes = {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
+        if changes:
+            save(library, {key: new for key, (_, new) in changes.items()})
+            if chosen.get("hash_everything"):
+                HashState.objects.ask()
+            write_event(ITEM, str(library.pk), "changed", actor=actor, title=library.name, changes=changes)
+    return library
+
+
+def pause(library_id: int, *, actor: str) -> LibraryRoot:
+    """No schedule submits it until it is resumed. To pause twice is to pause."""
+    return _set_paused(library_id, actor, "paused", is_paused=True)
+
+
+def resume(library_id: int, *, actor: str) -> LibraryRoot:
+    return _set_paused(library_id, actor, "resumed", is_paused=False)
+
+
+def _set_paused(library_id: int, actor: str, event: str, *, is_paused: bool) -> LibraryRoot:
+    with transaction.atomic():
+        library = find(library_id)
+        if library.is_paused != is_paused:
+            save(library, {"is_paused": is_paused})
+            plan(library)
+            if not is_paused:
+                HashState.objects.ask()
+            write_event(ITEM, str(library.pk), event, actor=actor, title=library.name)
+    return library
+
+
+def find(library_id: int) -> LibraryRoot:
+    """The library, locked until the transaction ends; one that is being removed is gone for everybody."""
+    library = LibraryRoot.objects.kept().select_for_update().filter(pk=library_id).first()
+    if library is None:
+        raise NotThere(f"There is no library {library_id}.")
+    return library
+
+
+def save(library: LibraryRoot, values: Mapping[str, Any]) -> None:
+    try:
+        with transaction.atomic():
+            LibraryRoot.objects.filter(pk=library.pk).update(updated_at=Now(), **values)
+    except IntegrityError:
+        raise _name_taken(values.get("name", library.name)) from None
+    library.refresh_from_db()
+    if any(column in values for column in SCHEDULE):
+        plan(library)
+
+
+def plan(library: LibraryRoot) -> None:
+    """Set when the schedule runs next."""
+    from libraries import scheduling
+
+    scheduling.plan(library)
+    library.refresh_from_db()
+
+
+# --- What may be chosen -----------------------------------------------------------------------------------
+def checked(values: Mapping[str, Any], library: LibraryRoot | None = None) -> dict[str, Any]:
+    """The values as they are stored. Raises `Refused` with the reason for the first that can't be used."""
+    unknown = sorted(set(values) - set(_CHECKS))
+    if unknown:
+        raise Refused(f"A library has no {', '.join(unknown)} that could be chosen.")
+    root = None if library is None else to_bytes(library.root_path)
+    chosen = {key: _CHECKS[key](value, root) for key, value in values.items()}
+    if "name" in chosen and _is_taken(chosen["name"], library):
+        raise _name_taken(chosen["name"])
+    if any(key in chosen for key in SCHEDULE):
+        _check_schedule(chosen, library)
+    return chosen
+
+
+def _is_taken(name: str, library: LibraryRoot | None) -> bool:
+    others = LibraryRoot.objects.filter(name=name)
+    return (others if library is None else others.exclude(pk=library.pk)).exists()
+
+
+def _name_taken(name: str) -> Refused:
+    return WrongValue("name", f"There is a library “{to_display(name)}” already. Choose another name.")
+
+
+def _check_schedule(chosen: dict[str, Any], library: LibraryRoot | None) -> None:
+    """An interval and a cron expression exclude each other: choosing one of them gives the other up."""
+    from libraries import scheduling
+
+    other = {"scan_interval_minutes": ("scan_cron", ""), "scan_cron": ("scan_interval_minutes", 0)}
+    for key in SCHEDULE:
+        name, nothing = other[key]
+        if chosen.get(key) and name not in chosen:
+            chosen[name] = nothing
+    interval, cron = (
+        chosen.get(key, getattr(library, key) if library else nothing)
+        for key, nothing in zip(SCHEDULE, (0, ""), strict=True)
+    )
+    scheduling.check(interval, cron)
+
+
+def _name(value: Any) -> str:
+    name = _text(value, "name").strip()
+    if not name:
+        raise WrongValue("name", "A library needs a name.")
+    if len(name) > NAME_CHARACTERS:
+        raise WrongValue("name", f"A name may have {NAME_CHARACTERS} characters; this has {len(name)}.")
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
+        raise WrongValue("name", f"The name “{to_display(name)}” holds control characters. Leave them out.")
+    return name
+
+
+def _role(value: Any) -> str:
+    if value not in LibraryRoot.Role.values:
+        raise WrongValue("role", f"A library's role is {', '.join(LibraryRoot.Role.values)}; not {str(value)[:80]!r}.")
+    return str(value)
+
+
+def _patterns(value: Any) -> str:
+    lines = _lines(value, "exclude_patterns")
+    try:
+        Exclusions(lines)
+    except Exception as error:  # whatever a pattern does to the matcher, it is the pattern that is wrong
+        raise WrongValue("exclude_patterns", f"These patterns can't be used: {error}") from None
+    return "\n".join(lines)
+
+
+def _folders(value: Any, root: bytes | None) -> str:
+    folders = [_folder(line, root) for line in _lines(value, "protected_folders")]
+    return "\n".join(dict.fromkeys(folders))
+
+
+def _folder(line: str, root: bytes | None) -> str:
+    """A path below the library. One that is written from the root of the machine is taken where it lies inside."""
+    path = to_bytes(line)
+    if path.startswith(b"/"):
+        if root is None or not path.startswith(root.rstrip(b"/") + b"/"):
+            raise WrongValue(
+                "protected_folders", f"{to_display(line)} is not in this library. Write the path below its folder."
+            )
+        path = path[len(root.rstrip(b"/")) :]
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    if b".." in parts:
+        raise WrongValue("protected_folders", f"{to_display(line)}: write the path without “..”.")
+    if not parts:
+        raise WrongValue("protected_folders", "To protect the whole library, give it the role protected.")
+    return to_text(b"/".join(parts))
+
+
+def _cron(value: Any) -> str:
+    cron = " ".join(_text(value, "scan_cron").split())
+    if len(cron) > CRON_CHARACTERS:
+        raise WrongValue("scan_cron", f"A cron expression may have {CRON_CHARACTERS} characters; this has {len(cron)}.")
+    return cron
+
+
+def _lines(value: Any, field: str) -> list[str]:
+    if not isinstance(value, str) and isinstance(value, Iterable):
+        value = "\n".join(_text(each, field) for each in value)
+    text = _text(value, field)
+    if len(text) > LIST_CHARACTERS:
+        raise WrongValue(field, f"This list has more than {LIST_CHARACTERS} characters.")
+    # Only line ends divide: a name may hold other characters at which `splitlines` would.
+    return [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+
+
+def _text(value: Any, field: str) -> str:
+    """Text that every database can store."""
+    text = str(value)
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise WrongValue(field, f"“{to_display(text[:200])}” holds a character that can't be stored.")
+    return text
+
+
+def _whole(value: Any, field: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
+        raise WrongValue(field, f"{field} is a whole number, 0 or larger; not {str(value)[:80]!r}.")
+    return value
+
+
+def _flag(value: Any, field: str) -> bool:
+    if not isinstance(value, bool):
+        raise WrongValue(field, f"{field} is true or false; not {str(value)[:80]!r}.")
+    return value
+
+
+#: How each value is checked, given also the library's root where there is one.
+_CHECKS: dict[str, Callable[[Any, bytes | None], Any]] = {
+    "name": lambda value, _: _name(value),
+    "role": lambda value, _: _role(value),
+    "exclude_patterns": lambda value, _: _patterns(value),
+    "min_size_bytes": lambda value, _: _whole(value, "min_size_bytes"),
+    "hash_everything": lambda value, _: _flag(value, "hash_everything"),
+    "read_bytes_per_second": lambda value, _: _whole(value, "read_bytes_per_second"),
+    "protected_folders": _folders,
+    "scan_interval_minutes": lambda value, _: _whole(value, "scan_interval_minutes"),
+    "scan_cron": lambda value, _: _cron(value),
+}

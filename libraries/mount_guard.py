@@ -1,0 +1,41 @@
+"""Whether the disk below a library is the one it was: an unmounted or swapped disk must not look like lost files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libraries.errors import LibrariesError
+from libraries.models import LibraryState
+from libraries.mounts import mounts_below
+from libraries.names import to_bytes, to_display, to_text
+
+ABSENT, EMPTY, DIFFERENT = LibraryState.Mount.ABSENT, LibraryState.Mount.EMPTY, LibraryState.Mount.DIFFERENT
+CODES = {ABSENT: "LIBRARY_ABSENT", EMPTY: "LIBRARY_EMPTY", DIFFERENT: "LIBRARY_DIFFERENT"}
+
+
+class NotTheSame(LibrariesError):
+    """The library's disk is not there, or not the one it was."""
+
+    def __init__(self, mount: LibraryState.Mount, message: str) -> None:
+        super().__init__(message)
+        self.mount = mount
+        self.code = CODES[mount]
+
+
+def filesystems_of(root_path: str) -> dict[str, str]:
+    """Where filesystems begin at and below a library, by what the kernel has mounted: no disk is asked."""
+    return {to_text(folder): name for folder, name in mounts_below(to_bytes(root_path)).items()}
+
+
+def compare(remembered: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """Raise where a filesystem that was there is not, or another one is. One more than before is fine."""
+    for folder, name in remembered.items():
+        if found.get(folder) == name:
+            continue
+        place = f"the folder {to_display(folder)} of this library" if folder else "this library"
+        now = f"now there is {found[folder]}" if folder in found else "now nothing is mounted there"
+        raise NotTheSame(
+            DIFFERENT,
+            f"Another disk than before lies below {place}: it was {name}, {now}. Mount the right one and scan again;"
+            " if the change is meant, scan once and accept what is missing.",
+        )

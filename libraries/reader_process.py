@@ -1,0 +1,161 @@
+"""A reader process: takes tasks from a socket, reads the disk, and answers. It knows nothing of Django.
+
+`python -m libraries.reader_process FD…` starts one reader for each socket. It is a fresh program, not a fork of the one
+that asks: so it can be started from any thread, holds no database connection, and is small.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from multiprocessing.connection import Connection
+from typing import Any
+
+from libraries.excluding import Exclusions
+from libraries.reading import Changed, Reader, WalkRules, reason_of
+
+#: While a file is read, a word about how far it is goes out this often.
+REPORT_SECONDS = 0.5
+#: Pages come before scans where both want a core.
+NICENESS = 5
+
+
+class Server:
+    """One reader at its socket."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.reader = Reader()
+        self.verbs: dict[str, Callable[..., Any]] = {
+            "walk": self.walk,
+            "small": self.small,
+            "sample": self.sample,
+            "hash": self.hash,
+            "several": self.several,
+        }
+
+    def serve(self) -> None:
+        self.send(-1, "ready", os.getpid())
+        while True:
+            try:
+                task = marshal.loads(self.connection.recv_bytes())  # noqa: S302  our own parent wrote it
+            except EOFError:
+                return
+            self.carry_out(*task)
+
+    def carry_out(self, key: int, verb: str, *arguments: Any) -> None:
+        self.key = key
+        self.send(key, *self.answer(verb, *arguments))
+
+    def answer(self, verb: str, *arguments: Any) -> tuple[str, Any]:
+        try:
+            return "done", self.verbs[verb](*arguments)
+        except Changed as error:
+            return "changed", str(error)
+        except OSError as error:
+            return "failed", reason_of(error)
+
+    def send(self, key: int, what: str, value: Any) -> None:
+        self.connection.send_bytes(marshal.dumps((key, what, value)))
+
+    # --- Verbs --------------------------------------------------------------------------------------------
+    def walk(
+        self,
+        root: bytes,
+        patterns: tuple[str, ...],
+        least_bytes: int,
+        algorithm: str | None,
+        most_files: int,
+        folders: list[bytes],
+    ) -> tuple[Any, ...]:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_inblock
+        rules = WalkRules(root, exclusions_of(patterns), least_bytes, algorithm)
+        unit = self.reader.walk(rules, folders, most_files)
+        blocks = resource.getrusage(resource.RUSAGE_SELF).ru_inblock - before
+        troubles = [tuple(trouble) for trouble in unit.troubles]
+        return unit.left, unit.files, troubles, unit.folder_count, unit.bytes_seen, unit.bytes_read, blocks
+
+    def small(self, root: bytes, algorithm: str, files: list[tuple[bytes, int, int]]) -> list[bytes | None]:
+        """The digests of small files by path, size and mtime; None where one changed or can't be read: the hash job
+        looks again and keeps the reason."""
+        return [self.small_digest(root, algorithm, *file) for file in files]
+
+    def small_digest(self, root: bytes, algorithm: str, path: bytes, size: int, mtime_ns: int) -> bytes | None:
+        try:
+            return self.reader.hash(root, path, size, mtime_ns, algorithm)
+        except (OSError, Changed):
+            return None
+
+    def several(self, tasks: list[tuple[Any, ...]]) -> list[tuple[str, Any]]:
+        """Small tasks in one, each answered as if it had come by itself: a message for each would cost more."""
+        return [self.answer(*task) for task in tasks]
+
+    def sample(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> bytes:
+        return self.reader.sample(root, path, size, mtime_ns)
+
+    def hash(self, root: bytes, path: bytes, size: int, mtime_ns: int, algorithm: str, stride: int) -> bytes:
+        report = self.in_strides(stride) if stride > 0 else self.now_and_then()
+        return self.reader.hash(root, path, size, mtime_ns, algorithm, report)
+
+    def now_and_then(self) -> Callable[[int], None]:
+        """Tell of the bytes that were read every half second."""
+        told_at, bytes_read = time.monotonic(), 0
+
+        def report(length: int) -> None:
+            nonlocal told_at, bytes_read
+            bytes_read += length
+            if time.monotonic() - told_at >= REPORT_SECONDS:
+                self.send(self.key, "read", bytes_read)
+                told_at, bytes_read = time.monotonic(), 0
+
+        return report
+
+    def in_strides(self, stride: int) -> Callable[[int], None]:
+        """Stop after so many bytes until the budget lets the next ones be read."""
+        bytes_read = 0
+
+        def report(length: int) -> None:
+            nonlocal bytes_read
+            bytes_read += length
+            if bytes_read >= stride:
+                self.send(self.key, "read", bytes_read)
+                bytes_read = 0
+                self.connection.recv_bytes()
+
+        return report
+
+
+@cache
+def exclusions_of(patterns: tuple[str, ...]) -> Exclusions:
+    return Exclusions(patterns)
+
+
+def main(sockets: list[int]) -> None:
+    """Fork a reader for each socket; the parent of them waits until all are gone."""
+    # Ctrl-C reaches the whole group: whoever gave the tasks decides when to end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    for number, socket in enumerate(sockets):
+        if os.fork() == 0:
+            for other in sockets[:number] + sockets[number + 1 :]:
+                os.close(other)
+            try:
+                Server(Connection(socket)).serve()
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # nobody wants the answer any more
+            finally:
+                os._exit(0)
+    for socket in sockets:
+        os.close(socket)
+    for _ in sockets:
+        os.wait()
+
+
+if __name__ == "__main__":
+    main([int(argument) for argument in sys.argv[1:]])

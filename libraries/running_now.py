@@ -1,0 +1,116 @@
+"""`scan --now`: this process carries a scan out itself, as an executor with a lease of its own.
+
+Its job goes into the table already running, so no consumer can take it; the slot's unique index says whether another
+scan or hash job has the turn.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from database.clock import SecondsFromNow
+from jobs.executing import carry_out_here, worker_name
+from jobs.lease import Lease
+from jobs.models import Job
+from jobs.recovering import recover_all
+from libraries.errors import Refused
+from libraries.models import LibraryRoot, ScanRequest
+from logbook.models import write_event
+
+QUEUE = "jobs"
+
+
+def scan_now(library: LibraryRoot, *, actor: str, accept_missing: bool = False) -> Job:
+    """Scan one library in this process; return the job as it ended."""
+    recover_all(actor=actor)
+    with transaction.atomic():
+        request = _request_of(library, actor, accept_missing=accept_missing)
+        lease = None if request.job_id else _start(request, actor)
+    return _carry_out(lease or _claim(request))
+
+
+def _start(request: ScanRequest, actor: str) -> Lease[Job]:
+    payload = {
+        "library_id": request.library_id,
+        "request_id": request.pk,
+        "accept_missing": request.accept_missing,
+    }
+    lease = _running_job(Job.Kind.SCAN, payload, actor)
+    ScanRequest.objects.filter(pk=request.pk).update(
+        status="running", job=lease.row, started_at=Now(), updated_at=Now()
+    )
+    return lease
+
+
+def _claim(request: ScanRequest) -> Lease[Job]:
+    """The request has a job already, that nobody carries out: it waits, or lost its worker."""
+    try:
+        with transaction.atomic():
+            Job.objects.filter(pk=request.job_id, status="retryable").update(status="pending", updated_at=Now())
+    except IntegrityError:
+        raise Refused(_held_by()) from None
+    lease = Job.objects.filter(pk=request.job_id).claim(worker_name())
+    if lease is None:
+        raise Refused(_held_by())
+    return lease
+
+
+def hash_now(*, actor: str) -> Job:
+    """Hash in this process whatever is due; return the job as it ended."""
+    with transaction.atomic():
+        lease = _running_job(Job.Kind.HASH, {}, actor)
+    return _carry_out(lease)
+
+
+def _request_of(library: LibraryRoot, actor: str, *, accept_missing: bool) -> ScanRequest:
+    """The request that waits for this library, or a new one: the queue's history tells of this scan too."""
+    waiting = ScanRequest.objects.filter(library=library, status__in=ScanRequest.ACTIVE).first()
+    if waiting is None:
+        waiting = ScanRequest.objects.create(
+            library=library, priority=ScanRequest.Priority.HIGH, requested_by=actor[:150], accept_missing=accept_missing
+        )
+    elif accept_missing and not waiting.accept_missing and waiting.job_id is None:
+        ScanRequest.objects.filter(pk=waiting.pk).update(accept_missing=True, updated_at=Now())
+    waiting.refresh_from_db()
+    return waiting
+
+
+def _running_job(kind: str, payload: dict[str, Any], actor: str) -> Lease[Job]:
+    worker_id = f"{worker_name()}:{uuid.uuid4().hex}"
+    try:
+        with transaction.atomic():
+            job = Job.objects.create(
+                kind=kind,
+                status=Job.Status.RUNNING,
+                payload=payload,
+                worker_id=worker_id,
+                worker_heartbeat_at=Now(),
+                lease_expires_at=SecondsFromNow(settings.LEASE_SECONDS),
+                started_at=Now(),
+            )
+            write_event("jobs", job.pk, "requested", actor=actor)
+    except IntegrityError:
+        raise Refused(_held_by()) from None
+    return Lease(Job, job, worker_id)
+
+
+def _held_by() -> str:
+    holder = Job.objects.holding_slot().first()
+    if holder is None:
+        return "Another scan or hash job has the turn. Try again."
+    who = "it waits for a consumer"
+    if holder.worker_id:
+        who = f"held by {holder.worker_id} since {holder.started_at:%H:%M:%S} UTC"
+    if holder.lease_expires_at:
+        who += f"; without a sign of life it is taken back at {holder.lease_expires_at:%H:%M:%S}"
+    return f"The {holder.kind} job {holder.pk} has the turn ({who}). Let it end, cancel it, or leave out --now."
+
+
+def _carry_out(lease: Lease[Job]) -> Job:
+    carry_out_here(QUEUE, lease)
+    return Job.objects.get(pk=lease.row.pk)

@@ -1,0 +1,373 @@
+"""The scan: walk a library, store what is new or changed, and decide what is missing.
+
+Disk work is the readers'; this process compares with the index and writes batches, each fenced by the job's lease. A
+scan that was killed is done anew by the next one, which reads only what the killed one had not stored.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce, Greatest, Now
+
+from database.crash_points import reach
+from database.routing import EXECUTOR
+from jobs.budgets import Meter
+from jobs.executing import Outcome
+from jobs.models import Job
+from jobs.working import Work
+from libraries import mount_guard, rehashing
+from libraries.errors import LibrariesError
+from libraries.id_set import IdSet
+from libraries.losing import GoneTooMany, Losing
+from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
+from libraries.mounts import block_device, is_rotational
+from libraries.names import to_bytes
+from libraries.readers import Done, Event, Failed, ReaderPool, reader_count
+from libraries.reading import SMALL_BYTES, SeenRow, Trouble
+from libraries.storing import CHANGED, SAME, Stamp, Store
+from libraries.walking import WALK, Unit, Walk
+
+BATCH_SECONDS = 1.0
+#: Small files that one reader hashes at a time.
+SMALL_UNIT = 500
+
+
+@dataclass
+class Tally:
+    """What a scan has seen and done so far."""
+
+    files: int = 0
+    bytes: int = 0
+    folders: int = 0
+    errors: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+def scan(work: Work[Job]) -> Outcome | None:
+    """Carry out a scan job: of one library, or of all where it names none."""
+    problems: list[LibrariesError] = []
+    for library in _asked_for(work.row.payload):
+        try:
+            LibraryScan(work, library).run()
+        except (mount_guard.NotTheSame, GoneTooMany) as problem:
+            problems.append(problem)
+    if not problems:
+        return None
+    return Outcome("failed", problems[0].code, " ".join(map(str, problems)))  # type: ignore[attr-defined]
+
+
+def _asked_for(payload: dict[str, Any]) -> QuerySet[LibraryRoot]:
+    libraries = LibraryRoot.objects.using(EXECUTOR).kept().order_by("id")
+    if "library_id" in payload:
+        return libraries.filter(pk=payload["library_id"])
+    return libraries.filter(is_paused=False)
+
+
+class LibraryScan:
+    """One library, from the look at its disk to the last row."""
+
+    def __init__(self, work: Work[Job], library: LibraryRoot) -> None:
+        self.work, self.library = work, library
+        self.accepts = bool(work.row.payload.get("accept_missing"))
+        self.root = to_bytes(library.root_path)
+        self.is_first = not LibraryFile.objects.using(EXECUTOR).filter(library=library).exists()
+        rehashing.decide(lambda: work.fenced("hash"))
+        self.algorithm = HashState.objects.using(EXECUTOR).values_list("algorithm", flat=True).get(pk=1)
+        self.meter = Meter(f"library:{library.pk}", library.read_bytes_per_second)
+        self.tally = Tally()
+        self.seen = IdSet()
+        self.troubles: list[Trouble] = []
+        #: Rows for the next batch: new, known by path, changed, and known but elsewhere.
+        self.fresh: list[SeenRow] = []
+        self.unknown: list[SeenRow] = []
+        self.changed: list[tuple[int, SeenRow]] = []
+        self.placed: list[tuple[int, SeenRow]] = []
+        self.untold: list[Trouble] = []
+        #: Small files that are new or changed, by the key of the task that hashes them.
+        self.held: dict[int, list[tuple[int | None, SeenRow]]] = {}
+        self.last_key = WALK
+        self.stored_at = time.monotonic()
+
+    def run(self) -> None:
+        self.state = self._known_state()
+        self.session = self._open_session()
+        self.store = Store(Stamp(self.library.pk, self.session.pk, self.algorithm))
+        reach("scan_opened")
+        try:
+            self.filesystems = mount_guard.filesystems_of(self.library.root_path)
+            self._check_mounts(self.filesystems)
+            self._walk()
+            reach("scan_walked")
+            self._check_walk()
+            self._lose_the_gone()
+            self._settle()
+        except (mount_guard.NotTheSame, GoneTooMany) as problem:
+            self._fail(problem)
+            raise
+
+    # --- Walking ------------------------------------------------------------------------------------------
+    def _walk(self) -> None:
+        readers = 1 if is_rotational(block_device(self.root)) else reader_count()
+        walk = Walk(
+            self.root,
+            tuple(self.library.exclude_patterns.splitlines()),
+            self.library.min_size_bytes,
+            self.algorithm if self.is_first else None,
+            readers,
+        )
+        is_limited = self.library.read_bytes_per_second > 0
+        with ReaderPool(readers, walk.expand, most_answers=1 if is_limited else None) as pool:
+            self.pool = pool
+            walk.start(pool)
+            while pool.in_hand:
+                self.work.check()
+                self._take(pool.next(timeout=0.5))
+                if self._is_full():
+                    self._store()
+            while self._has_rows():
+                self._store()
+                self._drain()
+
+    def _drain(self) -> None:
+        """The last batch may have found small files to hash."""
+        while self.pool.in_hand:
+            self.work.check()
+            self._take(self.pool.next(timeout=0.5))
+
+    def _take(self, event: Event | None) -> None:
+        if event is None:
+            self.work.doing = ", ".join(self.pool.doing()) or self.work.doing
+            return
+        if isinstance(event, Failed):
+            raise LibrariesError(f"A reader failed: {event.reason}")
+        if isinstance(event, Done):
+            if event.key == WALK:
+                self._take_unit(Unit.of(event.value))
+            else:
+                self._take_digests(event.key, event.value)
+            self.work.advance(self.tally.files, self.state.walked_files or None)
+
+    def _take_unit(self, unit: Unit) -> None:
+        self.tally.files += len(unit.files)
+        self.tally.bytes += unit.bytes_seen
+        self.tally.folders += unit.folder_count
+        self.tally.errors += len(unit.troubles)
+        self.troubles += unit.troubles
+        self.untold += unit.troubles
+        (self.fresh if self.is_first else self.unknown).extend(unit.files)
+        self._charge(unit.bytes_read)
+
+    def _take_digests(self, key: int, digests: list[bytes | None]) -> None:
+        for (known, row), digest in zip(self.held.pop(key), digests, strict=True):
+            whole = (*row[:7], digest)
+            if known is None:
+                self.fresh.append(whole)
+            else:
+                self.changed.append((known, whole))
+            if digest is not None:
+                self._charge(row[1])
+
+    def _charge(self, bytes_read: int) -> None:
+        """Wait until the library's budget has room again; waiting for it is progress."""
+        until = time.monotonic() + self.meter.read(bytes_read)
+        while (left := until - time.monotonic()) > 0:
+            self.work.check()
+            self.work.advance()
+            time.sleep(min(left, 0.5))
+
+    # --- Storing ------------------------------------------------------------------------------------------
+    def _is_full(self) -> bool:
+        waiting = len(self.fresh) + len(self.unknown) + len(self.changed)
+        is_time = time.monotonic() - self.stored_at >= BATCH_SECONDS
+        return waiting >= settings.SCAN_BATCH_FILES or (waiting > 0 and is_time)
+
+    def _has_rows(self) -> bool:
+        return bool(self.fresh or self.unknown or self.changed or self.placed or self.untold)
+
+    def _store(self) -> None:
+        """One batch, in one fenced transaction."""
+        with self.work.fenced("scan"):
+            small = self._sort_out()
+            self.store.insert(self.fresh)
+            self.store.change(self.changed)
+            self.store.place(self.placed)
+            self._note_troubles()
+            self.tally.added += len(self.fresh)
+            self.tally.changed += len(self.changed)
+            self._report()
+        for rows in (self.fresh, self.unknown, self.changed, self.placed, self.untold):
+            rows.clear()
+        self._hash_small(small)
+        self.stored_at = time.monotonic()
+        reach("scan_stored")
+
+    def _sort_out(self) -> list[tuple[int | None, SeenRow]]:
+        """Compare with the index; return the small files whose content has to be read."""
+        small: list[tuple[int | None, SeenRow]] = []
+        if not self.unknown:
+            return small
+        for number, known, how in self.store.compare(self.unknown):
+            if known is not None:
+                self.seen.add(known)
+                if how == SAME:
+                    continue
+            row = self.unknown[number - 1]
+            if known is not None and how != CHANGED:
+                self.placed.append((known, row))
+            elif row[1] <= SMALL_BYTES:
+                small.append((known, row))
+            elif known is None:
+                self.fresh.append(row)
+            else:
+                self.changed.append((known, row))
+        return small
+
+    def _hash_small(self, small: list[tuple[int | None, SeenRow]]) -> None:
+        for start in range(0, len(small), SMALL_UNIT):
+            self.last_key += 1
+            held = self.held[self.last_key] = small[start : start + SMALL_UNIT]
+            files = [(to_bytes(row[0]), row[1], row[2]) for _, row in held]
+            self.pool.submit(self.last_key, ("small", self.root, self.algorithm, files))
+
+    def _note_troubles(self) -> None:
+        ScanError.objects.using(EXECUTOR).bulk_create([
+            ScanError(
+                library=self.library,
+                session=self.session,
+                relative_path=trouble.path,
+                is_folder=trouble.is_folder,
+                reason=trouble.reason,
+            )
+            for trouble in self.untold
+        ])  # fmt: skip
+
+    def _report(self) -> None:
+        """How far it is, for the pages; never backwards, since a session is one walk."""
+        ScanSession.objects.using(EXECUTOR).filter(pk=self.session.pk).update(
+            files_seen=self.tally.files,
+            directories_seen=self.tally.folders,
+            bytes_seen=self.tally.bytes,
+            error_count=self.tally.errors,
+            added_count=self.tally.added,
+            changed_count=self.tally.changed,
+            removed_count=self.tally.removed,
+            updated_at=Now(),
+        )
+        ScanRequest.objects.using(EXECUTOR).filter(job=self.work.row).update(
+            scanned_paths=Greatest(F("scanned_paths"), self.tally.files),
+            total_paths=max(self.state.walked_files, self.tally.files),
+            added_count=self.tally.added,
+            changed_count=self.tally.changed,
+            removed_count=self.tally.removed,
+            failed_count=self.tally.errors,
+            updated_at=Now(),
+        )
+
+    # --- What the walk means ------------------------------------------------------------------------------
+    def _check_mounts(self, found: dict[str, str]) -> None:
+        if not self.accepts:
+            mount_guard.compare(self.state.filesystems, found)
+
+    def _check_walk(self) -> None:
+        at_root = next((trouble.reason for trouble in self.troubles if trouble.path == ""), None)
+        if at_root is not None:
+            raise mount_guard.NotTheSame(
+                mount_guard.ABSENT,
+                f"The folder of {self.library.name} can't be read ({at_root}). Is its disk mounted?",
+            )
+        holds_nothing = self.tally.files == 0 and self.tally.folders <= 1
+        if holds_nothing and not self.is_first and not self.accepts:
+            raise mount_guard.NotTheSame(
+                mount_guard.EMPTY,
+                f"The folder of {self.library.name} is empty, where files were before. Is its disk mounted? If it is"
+                " meant to be empty, scan once and accept what is missing.",
+            )
+        # A disk that went away during the walk took its files along.
+        found = mount_guard.filesystems_of(self.library.root_path)
+        mount_guard.compare(self.filesystems, found)
+
+    def _lose_the_gone(self) -> None:
+        if self.is_first:
+            return
+        losing = Losing(self.work, self.library, self.store, self.seen, self.troubles)
+        self.tally.removed = losing.decide(accepts=self.accepts)
+
+    # --- Sessions and states ------------------------------------------------------------------------------
+    def _known_state(self) -> LibraryState:
+        states = LibraryState.objects.using(EXECUTOR)
+        if not states.filter(pk=self.library.pk).exists():
+            with self.work.fenced("scan"):
+                states.create(library=self.library)
+        return states.get(pk=self.library.pk)
+
+    def _open_session(self) -> ScanSession:
+        sessions = ScanSession.objects.using(EXECUTOR)
+        with self.work.fenced("scan"):
+            sessions.filter(library=self.library, status="running").update(
+                status="failed", finished_at=Now(), error_message="The scan was interrupted.", updated_at=Now()
+            )
+            return sessions.create(library=self.library, job=self.work.row)
+
+    def _settle(self) -> None:
+        """The scan is complete: what it saw is what the library holds."""
+        changes = self.tally.added or self.tally.changed or self.tally.removed or self.placed or self.is_first
+        counts = self._counts() if changes or not self.state.walked_files else {}
+        with self.work.fenced("scan"):
+            self._report()
+            self._close("succeeded", None)
+            self._forget_old_errors()
+            self._write_state(
+                mount="present",
+                mount_note="",
+                filesystems=self.filesystems,
+                walked_files=self.tally.files,
+                walked_bytes=self.tally.bytes,
+                error_count=self.tally.errors,
+                gone_count=0,
+                is_writable=os.access(self.root, os.W_OK),
+                **counts,
+            )
+            LibraryRoot.objects.using(EXECUTOR).filter(pk=self.library.pk).update(last_scanned_at=Now())
+        reach("scan_settled")
+
+    def _counts(self) -> dict[str, int]:
+        present = Q(is_missing=False)
+        return LibraryFile.objects.using(EXECUTOR).filter(library=self.library).aggregate(
+            file_count=Count("id", filter=present),
+            total_bytes=Coalesce(Sum("size_bytes", filter=present), 0),
+            missing_count=Count("id", filter=~present),
+        )  # fmt: skip
+
+    def _fail(self, problem: mount_guard.NotTheSame | GoneTooMany) -> None:
+        found: dict[str, Any] = {"error_count": self.tally.errors}
+        if isinstance(problem, GoneTooMany):
+            found |= {"mount": "present", "mount_note": "", "gone_count": problem.count, **self._counts()}
+        else:
+            found |= {"mount": problem.mount, "mount_note": str(problem)}
+        with self.work.fenced("scan"):
+            self._report()
+            self._close("failed", str(problem))
+            self._forget_old_errors()
+            self._write_state(**found)
+
+    def _close(self, status: str, message: str | None) -> None:
+        ScanSession.objects.using(EXECUTOR).filter(pk=self.session.pk).update(
+            status=status, finished_at=Now(), error_message=message, updated_at=Now()
+        )
+
+    def _forget_old_errors(self) -> None:
+        errors = ScanError.objects.using(EXECUTOR).filter(library=self.library)
+        errors.exclude(session=self.session)._raw_delete(EXECUTOR)
+
+    def _write_state(self, **values: Any) -> None:
+        LibraryState.objects.using(EXECUTOR).filter(pk=self.library.pk).update(
+            checked_at=Now(), updated_at=Now(), **values
+        )

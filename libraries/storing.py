@@ -1,0 +1,201 @@
+"""How a scan writes what it saw: whole batches, by statements that both databases take at full speed.
+
+Every call happens inside a fenced transaction of the executor. Digests and sizes come from readers as plain tuples
+(`libraries.reading.SeenRow`) and go to the database as they are: a first scan writes each row once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, connections, transaction
+
+from database.routing import EXECUTOR
+from libraries.reading import SeenRow
+
+#: What a batch compares as: the row is as it was · only where or how often it lies changed · its content may have.
+SAME, MOVED, CHANGED = 0, 1, 2
+
+_SEEN = "path, size_bytes, mtime_ns, ctime_ns, inode, device, nlink, digest"
+_SEEN_TABLE = """CREATE TEMP TABLE IF NOT EXISTS seen_batch (
+  path text NOT NULL, size_bytes bigint NOT NULL, mtime_ns bigint NOT NULL, ctime_ns bigint NOT NULL,
+  inode bigint NOT NULL, device bigint NOT NULL, nlink bigint NOT NULL, digest {blob})"""
+
+_COLUMNS = (
+    "library_id, relative_path, size_bytes, mtime_ns, ctime_ns, inode, device, nlink, is_missing, needs_hash,"
+    " last_seen_scan_id, hash_algorithm, content_hash, hashed_size_bytes, hashed_mtime_ns, hashed_at,"
+    " hash_error_count, created_at, updated_at"
+)
+_OVERWRITE = ", ".join(
+    f"{column} = excluded.{column}" for column in _COLUMNS.replace(" ", "").split(",")[2:] if column != "created_at"
+)
+_RESET = (
+    "needs_hash = {true}, hash_algorithm = NULL, content_hash = NULL, hashed_size_bytes = NULL, hashed_mtime_ns = NULL,"
+    " hashed_at = NULL, hash_error_count = 0, hash_last_error = NULL, hash_last_error_at = NULL,"
+    " hash_retry_after = NULL, hash_claim_token = NULL, hash_claimed_at = NULL, sample_hash = NULL"
+)
+_COMPARE = """
+SELECT s.{order}, f.id, CASE
+    WHEN f.size_bytes <> s.size_bytes OR f.mtime_ns <> s.mtime_ns
+      OR COALESCE(f.ctime_ns, s.ctime_ns) <> s.ctime_ns THEN 2
+    WHEN f.is_missing = {false} AND f.inode = s.inode AND f.device = s.device AND f.nlink = s.nlink
+     AND f.ctime_ns IS NOT NULL THEN 0
+    ELSE 1 END
+  FROM seen_batch s LEFT JOIN library_files f ON f.library_id = {library} AND {same_path}"""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Whose rows are written, and by which session."""
+
+    library_id: int
+    session_id: int
+    algorithm: str
+
+
+class Store:
+    """The statements for one scan."""
+
+    def __init__(self, stamp: Stamp) -> None:
+        self.stamp = stamp
+        self.connection = connections[EXECUTOR]
+        self.is_sqlite = self.connection.vendor == "sqlite"
+        self.false, self.true = ("0", "1") if self.is_sqlite else ("false", "true")
+
+    # --- New files ----------------------------------------------------------------------------------------
+    def insert(self, rows: Sequence[SeenRow]) -> None:
+        """Rows of files that the index doesn't know yet, with their digests where they have one.
+
+        One statement for all: SQLite keeps its sequence of ids up to date with each statement, not with each row.
+        """
+        if not rows:
+            return
+        self._load(rows)
+        into = f"INSERT INTO library_files ({_COLUMNS}) SELECT {self._values()} FROM seen_batch s"
+        try:
+            with transaction.atomic(using=EXECUTOR):
+                self._run(into)
+        except IntegrityError:
+            # Somebody else stored one of these paths meanwhile: what was seen last counts. The longer statement
+            # takes a third more time, so it is kept for this case.
+            path = "relative_path" if self.is_sqlite else "dedupfs_path_digest(relative_path)"
+            self._run(f"{into} WHERE true ON CONFLICT (library_id, {path}) DO UPDATE SET {_OVERWRITE}")
+
+    def _values(self) -> str:
+        """The columns of a new row, from `seen_batch`; the constants are our own."""
+        path, size, mtime, ctime, inode, device, links, digest = (f"s.{name}" for name in _SEEN.split(", "))
+        now = self._now()
+
+        def where_hashed(value: str) -> str:
+            return f"CASE WHEN {digest} IS NULL THEN NULL ELSE {value} END"
+
+        return ", ".join([
+            str(self.stamp.library_id), path, size, mtime, ctime, inode, device, links,
+            self.false, f"{digest} IS NULL", str(self.stamp.session_id),
+            where_hashed(f"'{self.stamp.algorithm}'"), digest, where_hashed(size), where_hashed(mtime),
+            where_hashed(now), "0", now, now,
+        ])  # fmt: skip
+
+    # --- Files that may be known --------------------------------------------------------------------------
+    def compare(self, rows: Sequence[SeenRow]) -> Iterable[tuple[int, int | None, int]]:
+        """For each row by its number: the id it is known by, and SAME, MOVED or CHANGED."""
+        self._load(rows)
+        same_path = "f.relative_path = s.path"
+        if not self.is_sqlite:
+            same_path += " AND dedupfs_path_digest(f.relative_path) = dedupfs_path_digest(s.path)"
+        sql = _COMPARE.format(
+            order="rowid" if self.is_sqlite else "number",
+            false=self.false,
+            library=self.stamp.library_id,
+            same_path=same_path,
+        )
+        if self.is_sqlite:
+            return self.connection.connection.execute(sql)  # type: ignore[no-any-return]
+        return self._run(sql)
+
+    def place(self, moved: Sequence[tuple[int, SeenRow]]) -> None:
+        """Rows whose content is as it was and whose place, links or presence is not."""
+        self._many(
+            "UPDATE library_files SET ctime_ns = {}, inode = {}, device = {}, nlink = {},"
+            f" is_missing = {self.false}, last_seen_scan_id = {self.stamp.session_id}, updated_at = {self._now()}"
+            " WHERE id = {}",
+            [(row[3], row[4], row[5], row[6], key) for key, row in moved],
+        )
+
+    def change(self, changed: Sequence[tuple[int, SeenRow]]) -> None:
+        """Rows whose content may be another: what was known of it is forgotten, small ones bring their new digest."""
+        self._many(
+            f"UPDATE library_files SET {_RESET.format(true=self.true)},"
+            " size_bytes = {}, mtime_ns = {}, ctime_ns = {}, inode = {}, device = {}, nlink = {},"
+            f" is_missing = {self.false}, last_seen_scan_id = {self.stamp.session_id}, updated_at = {self._now()}"
+            " WHERE id = {}",
+            [(*row[1:7], key) for key, row in changed],
+        )
+        # A digest that was made for a change of the algorithm is of the old content.
+        self._many("DELETE FROM rehashes WHERE file_id = {}", [(key,) for key, _ in changed])
+        now = self._now()
+        self._many(
+            f"UPDATE library_files SET needs_hash = {self.false}, hash_algorithm = '{self.stamp.algorithm}',"
+            " content_hash = {}, hashed_size_bytes = size_bytes, hashed_mtime_ns = mtime_ns,"
+            f" hashed_at = {now} WHERE id = {{}}",
+            [(row[7], key) for key, row in changed if row[7] is not None],
+        )
+
+    # --- Files that are gone ------------------------------------------------------------------------------
+    def lose(self, ids: Sequence[int]) -> None:
+        """Rows whose files are gone; their digests stay, in case they come back."""
+        self._many(
+            f"UPDATE library_files SET is_missing = {self.true}, hash_claim_token = NULL, hash_claimed_at = NULL,"
+            f" last_seen_scan_id = {self.stamp.session_id}, updated_at = {self._now()} WHERE id = {{}}",
+            [(key,) for key in ids],
+        )
+
+    def inherit(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """(old, new): a file that moved inside the library brings along what is known of its content."""
+        columns = ("hash_algorithm", "content_hash", "hashed_at", "sample_hash", "hashed_size_bytes", "hashed_mtime_ns")
+        given = ", ".join(f"{name} = (SELECT {name} FROM library_files WHERE id = {{}})" for name in columns)
+        self._many(
+            f"UPDATE library_files SET {given}, needs_hash = (SELECT needs_hash FROM library_files WHERE id = {{}})"
+            " WHERE id = {}",
+            [(*[old] * (len(columns) + 1), new) for old, new in pairs],
+        )
+
+    # --- The databases' ways ------------------------------------------------------------------------------
+    def _now(self) -> str:
+        """The database's time as a constant: asked once for a batch, not once for each row."""
+        if not self.is_sqlite:
+            return "statement_timestamp()"
+        ((now,),) = self.connection.connection.execute("SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'now')")
+        return f"'{now}'"
+
+    def _load(self, rows: Sequence[SeenRow]) -> None:
+        if self.is_sqlite:
+            raw = self.connection.connection
+            raw.execute(_SEEN_TABLE.format(blob="blob"))
+            raw.execute("DELETE FROM temp.seen_batch")
+            raw.executemany(f"INSERT INTO temp.seen_batch ({_SEEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            return
+        with self.connection.cursor() as cursor:
+            cursor.execute(_SEEN_TABLE.format(blob="bytea, number bigint GENERATED ALWAYS AS IDENTITY"))
+            cursor.execute("TRUNCATE pg_temp.seen_batch RESTART IDENTITY")
+            with cursor.copy(f"COPY pg_temp.seen_batch ({_SEEN}) FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
+            # Without figures the planner takes the new table for a large one and reads the whole index.
+            cursor.execute("ANALYZE pg_temp.seen_batch")
+
+    def _many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if not rows:
+            return
+        if self.is_sqlite:
+            self.connection.connection.executemany(sql.format(*["?"] * sql.count("{}")), rows)
+            return
+        with self.connection.cursor() as cursor:
+            cursor.executemany(sql.format(*["%s"] * sql.count("{}")), rows)
+
+    def _run(self, sql: str) -> list[Any]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall() if cursor.description else []

@@ -1,0 +1,71 @@
+"""The walk of one library by many readers: units of folders go out, what they hold comes back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from libraries.readers import ReaderPool, Task
+from libraries.reading import UNIT_FILES, SeenRow, Trouble
+
+#: The first units are short, so that every reader has something to do soon.
+FIRST_FILES = 200
+UNIT_FOLDERS = 64
+#: Every walking task has this key; tasks for small files have keys of their own above it.
+WALK = 0
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one unit of walking found."""
+
+    files: list[SeenRow]
+    troubles: list[Trouble]
+    folder_count: int
+    bytes_seen: int
+    bytes_read: int
+
+    @classmethod
+    def of(cls, value: tuple[Any, ...]) -> Unit:
+        _left, files, troubles, *counts, _blocks = value
+        return cls(files, [Trouble(*trouble) for trouble in troubles], *counts)
+
+
+class Walk:
+    """Cuts what is left of a unit into the next ones. Called in the pool's thread."""
+
+    def __init__(
+        self, root: bytes, patterns: tuple[str, ...], least_bytes: int, algorithm: str | None, most_readers: int
+    ) -> None:
+        self.rules = (root, patterns, least_bytes, algorithm)
+        self.most_readers = most_readers
+        self.pool: ReaderPool | None = None
+        self.units = 0
+
+    def start(self, pool: ReaderPool) -> None:
+        self.pool = pool
+        # Files that lie in memory are read as fast as there are cores; more readers would only get into each
+        # other's way. A disk that has to be waited for gets them all (`_watch_disk`).
+        pool.widen(min(self.most_readers, max(2, os.cpu_count() or 1)))
+        pool.submit(WALK, self._task([b""], FIRST_FILES))
+
+    def expand(self, value: Any) -> Iterator[Task]:
+        if not isinstance(value, tuple):
+            return  # the digests of small files
+        self.units += 1
+        self._watch_disk(value)
+        left: list[bytes] = value[0]
+        most_files = FIRST_FILES if self.units < 4 else UNIT_FILES
+        for start in range(0, len(left), UNIT_FOLDERS):
+            yield self._task(left[start : start + UNIT_FOLDERS], most_files)
+
+    def _task(self, folders: list[bytes], most_files: int) -> Task:
+        return ("walk", *self.rules, most_files, folders)
+
+    def _watch_disk(self, value: tuple[Any, ...]) -> None:
+        """The kernel counts the blocks that had to come from a disk."""
+        _left, files, _troubles, folder_count, *_bytes, blocks = value
+        if self.pool is not None and blocks > folder_count + len(files) // 10:
+            self.pool.widen(self.most_readers)

@@ -1,0 +1,115 @@
+"""SIGKILL at every step of a scan and of hashing: the next run ends with the rows of an undisturbed one."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from database.clock import SecondsFromNow
+from jobs.models import Job
+from libraries.models import LibraryFile, LibraryRoot, ScanRequest, ScanSession
+from libraries.running_now import hash_now
+from tests import factories
+from tests.conftest import Manage
+from tests.libraries.scans import library_at, scan
+from tests.tree import tree
+
+pytestmark = pytest.mark.django_db
+LARGE = 70_000
+COLUMNS = (
+    "relative_path", "size_bytes", "mtime_ns", "ctime_ns", "inode", "nlink", "is_missing", "needs_hash",
+    "hash_algorithm", "content_hash", "hash_claim_token",
+)  # fmt: skip
+FEW = [
+    "scan_opened", "scan_stored:1", "scan_stored:4", "scan_walked", "scan_lost:1", "scan_settled", "finished:1",
+    "hash_claimed", "hash_sampled", "hash_stored", "hash_before_finish",
+]  # fmt: skip
+#: Every numbered point, again and again in trees of other shapes.
+ALL = [
+    *FEW, "handled:1", "handled:2", "finished:2", "hash_read", *(f"scan_stored:{n}" for n in (2, 3, 5, 6, 7, 8)),
+]  # fmt: skip
+
+
+def grow(root: Path, dice: random.Random) -> None:
+    """Small and large files, with twins, in some folders."""
+    contents = [dice.randbytes(dice.choice([0, 10, 5000, LARGE, LARGE])) for _ in range(12)]
+    for number in range(60):
+        tree(root, {f"d{dice.randrange(6)}/{number}": dice.choice(contents)})
+
+
+def disturb(root: Path, dice: random.Random) -> None:
+    """Some files go, some move, some change, some are new."""
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    dice.shuffle(files)
+    for path in files[:5]:
+        path.unlink()
+    for path in files[5:10]:
+        path.rename(root / f"moved-{path.name}")
+    for path in files[10:20]:
+        path.write_bytes(dice.randbytes(dice.choice([20, LARGE])))
+    tree(root, {f"new/{number}": dice.randbytes(30) for number in range(20)})
+
+
+def rows_of(library: LibraryRoot) -> list[tuple[Any, ...]]:
+    rows = LibraryFile.objects.filter(library=library).order_by("relative_path").values_list(*COLUMNS)
+    return [tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in rows]
+
+
+def crash(run_manage: Manage, library: LibraryRoot, point: str) -> None:
+    """Scan and hash in a process that dies at `point`, if it comes by there."""
+    ended = run_manage(
+        "scan", "--now", library.name, env={"DEDUPFS_CRASH_POINT": point, "DEDUPFS_SCAN_BATCH_FILES": "10"}
+    )
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+    Job.objects.filter(status="running").update(lease_expires_at=SecondsFromNow(-1))
+    LibraryFile.objects.filter(hash_claim_token__isnull=False).update(hash_claimed_at=SecondsFromNow(-100_000))
+
+
+def settle(library: LibraryRoot) -> None:
+    assert scan(library, accept_missing=True).status == "completed"
+    job = hash_now(actor="test")
+    assert job.status == "completed", job.error_message
+
+
+def compare_with_undisturbed(library: LibraryRoot, root: Path) -> None:
+    settle(library)
+    found = rows_of(library)
+    lost = LibraryFile.objects.filter(library=library, is_missing=True)
+    gone = {path for (path,) in lost.values_list("relative_path")}
+    LibraryFile.objects.all().delete()
+    calm = factories.library("undisturbed", f"{root}/.")
+    settle(calm)
+    expected = rows_of(calm)
+    assert [row for row in found if row[0] not in gone] == expected
+    assert all(row[6] for row in found if row[0] in gone)
+    assert not ScanSession.objects.filter(status="running").exists()
+    assert not ScanRequest.objects.filter(status__in=ScanRequest.ACTIVE).exists()
+
+
+def play(run_manage: Manage, root: Path, point: str, seed: int) -> None:
+    print(f"crash point {point}, seed {seed}")
+    dice = random.Random(seed)
+    grow(root, dice)
+    library = library_at(root)
+    crash(run_manage, library, point)
+    settle(library)
+    disturb(root, dice)
+    crash(run_manage, library, point)
+    compare_with_undisturbed(library, root)
+
+
+@pytest.mark.parametrize("point", FEW)
+def test_a_killed_scan_or_hash_is_made_good_by_the_next(run_manage: Manage, tmp_path: Path, point: str) -> None:
+    play(run_manage, tmp_path / "root", point, seed=1)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", random.sample(range(10**6), 4) if os.environ.get("DEDUPFS_TEST_PROFILE") else [2])
+@pytest.mark.parametrize("point", ALL)
+def test_any_point_in_any_tree(run_manage: Manage, tmp_path: Path, point: str, seed: int) -> None:
+    play(run_manage, tmp_path / "root", point, seed)

@@ -1,0 +1,143 @@
+"""The pool of reader processes: what it does when one of them is killed, hangs or has to wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blake3 import blake3
+from pytest_django import Settings
+
+from libraries.readers import Done, Failed, Read, ReaderPool, ReadersGone, reader_count
+from tests.tree import tree
+from tests.waiting import until
+
+MIB = 1 << 20
+
+
+def stamped(path: Path) -> tuple[bytes, bytes, int, int]:
+    info = path.stat()
+    return os.fsencode(path.parent), os.fsencode(path.name), info.st_size, info.st_mtime_ns
+
+
+def hash_task(path: Path, stride: int = 0) -> tuple[Any, ...]:
+    return ("hash", *stamped(path), "blake3", stride)
+
+
+def answers(pool: ReaderPool) -> list[Any]:
+    found = []
+    while pool.in_hand:
+        event = pool.next(timeout=10)
+        assert event is not None
+        found.append(event)
+    return found
+
+
+def test_many_tasks_come_back_each_with_its_own_answer(tmp_path: Path) -> None:
+    contents = {f"{number}": os.urandom(200_000) for number in range(12)}
+    tree(tmp_path, contents)
+    with ReaderPool(3) as pool:
+        for number in range(12):
+            pool.submit(number, hash_task(tmp_path / f"{number}"))
+        found = {event.key: event.value for event in answers(pool)}
+    assert found == {int(name): blake3(content).digest() for name, content in contents.items()}
+
+
+def test_a_file_that_can_not_be_read_is_told_with_its_reason(tmp_path: Path) -> None:
+    tree(tmp_path, {"a": b"1"})
+    root, name, size, mtime_ns = stamped(tmp_path / "a")
+    with ReaderPool(1) as pool:
+        pool.submit(1, ("hash", root, b"nowhere", 1, 1, "blake3", 0))
+        pool.submit(2, ("hash", root, name, size + 1, mtime_ns, "blake3", 0))
+        gone, changed = sorted(answers(pool), key=lambda event: int(event.key))
+    assert gone == Failed(1, "ENOENT: No such file or directory", is_changed=False)
+    assert (changed.key, changed.is_changed) == (2, True)
+
+
+def test_a_reader_in_strides_reads_on_only_when_it_may(tmp_path: Path) -> None:
+    tree(tmp_path, {"a": os.urandom(5 * MIB)})
+    with ReaderPool(1) as pool:
+        pool.submit(1, hash_task(tmp_path / "a", stride=2 * MIB))
+        assert pool.next(timeout=10) == Read(1, 2 * MIB)
+        assert pool.next(timeout=0.3) is None, "it waits"
+        assert pool.doing() == [str(tmp_path / "a")]
+        pool.grant(1)
+        assert pool.next(timeout=10) == Read(1, 2 * MIB)
+        pool.grant(1)
+        assert pool.next(timeout=10) == Done(1, blake3((tmp_path / "a").read_bytes()).digest())
+
+
+def test_a_killed_reader_is_noticed(tmp_path: Path) -> None:
+    tree(tmp_path, {"a": os.urandom(3 * MIB)})
+    with ReaderPool(2) as pool:
+        pool.submit(1, hash_task(tmp_path / "a", stride=MIB))
+        assert pool.next(timeout=10) == Read(1, MIB)
+        (busy,) = (pool._pids[each] for each in pool._busy)
+        os.kill(busy, signal.SIGKILL)
+        with pytest.raises(ReadersGone, match="out of memory"):
+            pool.next(timeout=10)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_reader_that_hangs_is_killed_when_the_work_ends(tmp_path: Path) -> None:
+    tree(tmp_path, {"a": os.urandom(3 * MIB)})
+    with ReaderPool(2) as pool:
+        pool.submit(1, hash_task(tmp_path / "a", stride=MIB))
+        assert pool.next(timeout=10) == Read(1, MIB)
+        pids = list(pool._pids.values())
+        (busy,) = (pool._pids[each] for each in pool._busy)
+        os.kill(busy, signal.SIGSTOP)
+    until(lambda: not any(map(is_running, pids)), "the readers to end")
+
+
+START_READERS = """
+import django; django.setup()
+import signal, sys
+from libraries.readers import ReaderPool
+with ReaderPool(2) as pool:
+    pool.submit(1, ("sample", b"/", b"nowhere", 1, 1))
+    pool.next(timeout=10)
+    print(*pool._pids.values(), flush=True)
+    signal.pause()
+"""
+
+
+def test_readers_end_with_the_process_that_started_them(child_environment: dict[str, str]) -> None:
+    environment = {"DJANGO_SETTINGS_MODULE": "tests.settings", **child_environment}
+    command = [sys.executable, "-c", START_READERS]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        pids = [int(word) for word in starter.stdout.readline().split()]
+        starter.kill()
+    assert pids
+    until(lambda: not any(map(is_running, pids)), "the readers to end")
+
+
+def test_answers_that_nobody_takes_hold_the_readers_back(tmp_path: Path) -> None:
+    names = [f"{number}" for number in range(20)]
+    tree(tmp_path, dict.fromkeys(names, b"1"))
+    with ReaderPool(1, most_answers=2) as pool:
+        for number, name in enumerate(names):
+            pool.submit(number, hash_task(tmp_path / name))
+        until(lambda: pool._waiting >= 2, "two answers")
+        assert pool._waiting <= 3
+        assert len(answers(pool)) == 20
+
+
+def test_how_many_readers_there_are_is_a_knob(settings: Settings) -> None:
+    """DEDUPFS_READERS"""
+    settings.READERS = 3
+    assert reader_count() == 3
+    settings.READERS = 0
+    assert reader_count() == min(8, 4 * (os.cpu_count() or 1))

@@ -1,0 +1,138 @@
+"""`manage.py scan`: in the queue, followed to its end, and carried out here."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs.models import Job
+from libraries.following import describe
+from libraries.models import LibraryRoot, ScanRequest
+from tests import factories
+from tests.conftest import ROOT, Consumers, Manage
+from tests.libraries.scans import library_at, present
+from tests.tree import tree
+from tests.waiting import until
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("scan", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def test_it_puts_every_library_into_the_queue(tmp_path: Path) -> None:
+    library_at(tmp_path, "one")
+    library_at(tmp_path / "two", "two")
+    library_at(tmp_path / "three", "three", is_paused=True)
+    shown = run()
+    assert set(ScanRequest.objects.values_list("library__name", "priority")) == {("one", 1), ("two", 1)}
+    assert "one: scan request" in shown
+
+
+def test_a_name_that_is_none_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    library_at(tmp_path, "one")
+    with pytest.raises(CommandError, match=r"no library called two\. There is: one"):
+        run("one", "two")
+    assert not ScanRequest.objects.exists()
+
+
+def test_without_any_library_it_says_how_to_add_one() -> None:
+    with pytest.raises(CommandError, match="add_library NAME PATH"):
+        run()
+
+
+def test_now_scans_and_hashes_in_this_process(tmp_path: Path) -> None:
+    big = b"b" * 100_000
+    library = library_at(tree(tmp_path, {"a": b"1", "x": big, "y": big}))
+    assert "photos: completed; 3 files seen, 3 new" in run("--now", "photos")
+    assert present(library) == {b"a", b"x", b"y"}
+    assert set(Job.objects.values_list("kind", "status")) == {("scan", "completed"), ("hash", "completed")}
+    assert library.files.filter(needs_hash=False).count() == 3
+    assert ScanRequest.objects.get().status == "completed"
+
+
+def test_now_says_who_has_the_turn(tmp_path: Path) -> None:
+    library_at(tree(tmp_path, {"a": b"1"}))
+    job, _ = factories.running_job("hash")
+    with pytest.raises(CommandError, match=f"The hash job {job.pk} has the turn .held by factory:"):
+        run("--now")
+    assert not ScanRequest.objects.exists(), "nothing is left behind"
+
+
+def test_now_takes_over_what_waits_for_this_library(tmp_path: Path) -> None:
+    library = library_at(tree(tmp_path, {"a": b"1"}))
+    run("photos")
+    (waiting,) = ScanRequest.objects.values_list("pk", flat=True)
+    run("--now", "photos")
+    assert list(ScanRequest.objects.values_list("pk", "status")) == [(waiting, "completed")]
+    assert present(library) == {b"a"}
+
+
+def test_now_fails_with_the_reason_and_goes_on_with_the_next(tmp_path: Path) -> None:
+    library_at(tmp_path / "nowhere", "gone")
+    library_at(tree(tmp_path / "here", {"a": b"1"}), "here")
+    with pytest.raises(CommandError, match=r"gone: The folder of gone can't be read .ENOENT"):
+        run("--now")
+    assert present(LibraryRoot.objects.get(name="here")) == {b"a"}
+
+
+def test_accept_missing_is_passed_on(tmp_path: Path) -> None:
+    library_at(tmp_path)
+    run("--accept-missing")
+    assert ScanRequest.objects.get().accept_missing
+
+
+def test_wait_follows_a_real_consumer(tmp_path: Path, start_consumer: Consumers) -> None:
+    library = library_at(tree(tmp_path / "root", {"a": b"1"}))
+    start_consumer()
+    assert "photos: completed; 1 files seen, 1 new" in run("--wait")
+    assert present(library) == {b"a"}
+    until(lambda: Job.objects.filter(kind="hash", status="completed").exists(), "the hash job that follows by itself")
+
+
+def test_wait_fails_where_the_scan_failed(tmp_path: Path, start_consumer: Consumers) -> None:
+    library_at(tmp_path / "nowhere")
+    start_consumer()
+    with pytest.raises(CommandError, match="photos: The folder of photos can't be read"):
+        run("--wait")
+
+
+def test_ctrl_c_lets_the_batch_end_and_gives_the_rest_back(tmp_path: Path, child_environment: dict[str, str]) -> None:
+    tree(tmp_path, {f"{number}": b"x" * 60_000 for number in range(20)})
+    library_at(tmp_path, read_bytes_per_second=20_000)
+    command = [sys.executable, str(ROOT / "manage.py"), "scan", "--now"]
+    with subprocess.Popen(command, env=child_environment, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: Job.objects.filter(status="running").exists(), "the scan to begin")
+        until(lambda: Job.objects.filter(worker_heartbeat_at__isnull=False).exists(), "its lease")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1, said
+    assert Job.objects.get().status == "retryable"
+    assert ScanRequest.objects.get().status == "pending"
+
+
+def test_the_line_tells_how_far_it_is() -> None:
+    request = ScanRequest(status="running", scanned_paths=50, total_paths=200)
+    assert describe(request).endswith("25%  50 files")
+    assert describe(ScanRequest(status="running", scanned_paths=3, total_paths=0)).endswith("0%  3 files")
+    assert describe(ScanRequest(status="pending")) == "waiting for its turn"
+
+
+def test_the_first_command_of_all_makes_the_database(run_manage: Manage, tmp_path: Path) -> None:
+    tree(tmp_path / "photos", {"a": b"same", "b": b"same", "c": b"other"})
+    env = {"DEDUPFS_STATE_ROOT": str(tmp_path / "state"), "DEDUPFS_LIBRARIES_ROOT": str(tmp_path), "DATABASE_URL": ""}
+    env["DJANGO_SETTINGS_MODULE"] = "dedupfs_site.settings"
+    for arguments in (["add_library", "Photos", str(tmp_path / "photos")], ["scan", "--now"]):
+        done = run_manage(*arguments, env=env)
+        assert done.returncode == 0, done.stderr
+    found = run_manage("duplicates", "--fdupes", env=env).stdout
+    assert sorted(found.split()) == [f"{tmp_path}/photos/a", f"{tmp_path}/photos/b"]

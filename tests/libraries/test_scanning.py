@@ -1,0 +1,393 @@
+"""A scan: what it stores, what it leaves alone, and what it never calls missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+from django.db import connection
+from pytest_django import Settings
+
+from jobs.models import Job
+from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
+from libraries.names import to_text
+from libraries.reading import SMALL_BYTES
+from tests.libraries.scans import files_of, library_at, missing, present, scan, scanned, state_of
+from tests.libraries.test_reading import HOSTILE
+from tests.tree import tree
+
+pytestmark = pytest.mark.django_db
+LARGE = b"l" * (SMALL_BYTES + 1)
+
+
+def test_a_first_scan_stores_every_file_once_with_its_digest(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {"a/x.jpg": b"1", "a/b/y.jpg": b"22", "big": LARGE}))
+    files = files_of(library)
+    small, big = files[b"a/x.jpg"], files[b"big"]
+    info = (tmp_path / "a/x.jpg").stat()
+    assert (small.size_bytes, small.mtime_ns, small.ctime_ns) == (1, info.st_mtime_ns, info.st_ctime_ns)
+    assert (small.inode, small.nlink, small.is_missing, small.needs_hash) == (info.st_ino, 1, False, False)
+    assert (bytes(small.content_hash or b""), small.hash_algorithm) == (blake3(b"1").digest(), "blake3")
+    assert (small.hashed_size_bytes, small.hashed_mtime_ns) == (1, info.st_mtime_ns)
+    assert small.hashed_at is not None
+    assert (big.needs_hash, big.content_hash, big.hash_algorithm, big.hashed_at) == (True, None, None, None)
+    session = ScanSession.objects.get()
+    assert (session.status, session.files_seen, session.directories_seen) == ("succeeded", 3, 3)
+    assert (session.bytes_seen, session.added_count, session.library_id) == (3 + len(LARGE), 3, library.pk)
+    state = state_of(library)
+    assert (state.mount, state.file_count, state.total_bytes) == ("present", 3, 3 + len(LARGE))
+    library.refresh_from_db()
+    assert library.last_scanned_at is not None
+    request = ScanRequest.objects.get()
+    assert (request.status, request.scanned_paths, request.added_count) == ("completed", 3, 3)
+
+
+def test_every_name_is_stored_byte_for_byte(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {b"folder/" + name: name for name in HOSTILE}))
+    assert set(files_of(library)) == {b"folder/" + name for name in HOSTILE}
+    assert scan(library).status == "completed"
+    assert present(library) == {b"folder/" + name for name in HOSTILE}, "a second look finds the same names"
+
+
+def test_a_library_whose_own_name_is_no_text_is_scanned(tmp_path: Path) -> None:
+    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    library = scanned(tree(root, {"a": b"1"}))
+    assert (library.root_path, present(library)) == (to_text(os.fsencode(root)), {b"a"})
+
+
+def test_an_unchanged_library_is_not_written(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {f"{number}": b"x" for number in range(20)}))
+    before = list(LibraryFile.objects.order_by("id").values_list())
+    assert scan(library).status == "completed"
+    assert list(LibraryFile.objects.order_by("id").values_list()) == before
+
+
+def test_new_changed_and_removed_files_are_told_apart(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {f"keep-{n}": b"k" for n in range(8)} | {"edit": b"old", "drop": b"d"}))
+    (tmp_path / "drop").unlink()
+    tree(tmp_path, {"edit": b"newer", "add": b"a"})
+    scan(library)
+    files = files_of(library)
+    assert missing(library) == {b"drop"}
+    assert files[b"drop"].content_hash is not None, "a missing file keeps its digest"
+    assert bytes(files[b"edit"].content_hash or b"") == blake3(b"newer").digest()
+    assert bytes(files[b"add"].content_hash or b"") == blake3(b"a").digest()
+    session = ScanSession.objects.latest("id")
+    assert (session.added_count, session.changed_count, session.removed_count) == (1, 1, 1)
+
+
+def stamp_of(path: Path) -> tuple[int, int]:
+    return path.stat().st_atime_ns, path.stat().st_mtime_ns
+
+
+def test_a_touched_file_is_read_again_and_keeps_its_group(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {"a": b"same", "b": b"same"}))
+    os.utime(tmp_path / "a", ns=(1, 1))
+    scan(library)
+    a, b = (files_of(library)[name] for name in (b"a", b"b"))
+    assert (a.mtime_ns, bytes(a.content_hash or b"")) == (1, bytes(b.content_hash or b"x"))
+
+
+def test_other_bytes_under_the_old_size_and_mtime_are_noticed(tmp_path: Path) -> None:
+    """A backup put back over a file, with its times: only the ctime tells."""
+    library = scanned(tree(tmp_path, {"a": b"old1", "big": LARGE}))
+    LibraryFile.objects.filter(relative_path="big").update(
+        needs_hash=False, hash_algorithm="blake3", content_hash=blake3(LARGE).digest(), sample_hash=b"s" * 32
+    )
+    for name, content in (("a", b"new2"), ("big", LARGE[::-1])):
+        times = stamp_of(tmp_path / name)
+        (tmp_path / name).write_bytes(content)
+        os.utime(tmp_path / name, ns=times)
+    scan(library)
+    files = files_of(library)
+    assert bytes(files[b"a"].content_hash or b"") == blake3(b"new2").digest()
+    assert (files[b"big"].needs_hash, files[b"big"].content_hash, files[b"big"].sample_hash) == (True, None, None)
+
+
+def hashed(path: str) -> bytes:
+    digest = blake3(path.encode()).digest()
+    LibraryFile.objects.filter(relative_path=path).update(
+        needs_hash=False, hash_algorithm="blake3", content_hash=digest, sample_hash=digest[::-1]
+    )
+    return digest
+
+
+def test_a_large_file_that_moved_keeps_its_digest_and_sample(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {"old/big": LARGE} | {f"{n}": b"x" for n in range(9)}))
+    digest = hashed("old/big")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "old/big").rename(tmp_path / "new/big")
+    scan(library)
+    moved = files_of(library)[b"new/big"]
+    assert missing(library) == {b"old/big"}
+    assert (moved.needs_hash, bytes(moved.content_hash or b""), moved.hash_algorithm) == (False, digest, "blake3")
+    assert bytes(moved.sample_hash or b"") == digest[::-1]
+
+
+def test_another_file_of_that_size_at_a_new_place_inherits_nothing(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {"old": LARGE} | {f"{n}": b"x" for n in range(9)}))
+    hashed("old")
+    times = stamp_of(tmp_path / "old")
+    (tmp_path / "new").write_bytes(LARGE[::-1])  # made while the old one is there, so its inode is another
+    os.utime(tmp_path / "new", ns=times)
+    (tmp_path / "old").unlink()
+    scan(library)
+    assert files_of(library)[b"new"].content_hash is None
+
+
+def test_hard_links_are_rows_of_one_inode(tmp_path: Path) -> None:
+    tree(tmp_path, {"a": b"1"})
+    os.link(tmp_path / "a", tmp_path / "b")
+    files = files_of(scanned(tmp_path))
+    assert files[b"a"].inode == files[b"b"].inode
+    assert {file.nlink for file in files.values()} == {2}
+
+
+def test_a_new_device_number_alone_reads_nothing_again(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {"a": b"1"}))
+    before = files_of(library)[b"a"]
+    LibraryFile.objects.update(device=99, inode=98)
+    scan(library)
+    after = files_of(library)[b"a"]
+    assert (after.device, after.inode, after.hashed_at) == (before.device, before.inode, before.hashed_at)
+
+
+def test_a_row_that_another_worker_wrote_is_completed_not_reset(tmp_path: Path) -> None:
+    """The protocol knows no ctime: rows of others come without one."""
+    library = scanned(tree(tmp_path, {"a": b"1"}))
+    before = files_of(library)[b"a"]
+    LibraryFile.objects.update(ctime_ns=None, nlink=None)
+    scan(library)
+    after = files_of(library)[b"a"]
+    assert (after.ctime_ns, after.nlink, after.hashed_at) == (before.ctime_ns, 1, before.hashed_at)
+
+
+def test_a_path_that_somebody_else_stored_meanwhile_is_overwritten(tmp_path: Path) -> None:
+    library = library_at(tree(tmp_path, {"a": b"1", "b": b"2"}))
+
+    def meddle(name: str) -> None:
+        if name == "scan_opened":
+            LibraryFile.objects.create(library=library, relative_path="a", size_bytes=99, mtime_ns=1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("libraries.scanning.reach", meddle)
+        assert scan(library).status == "completed"
+    files = files_of(library)
+    assert (files[b"a"].size_bytes, bytes(files[b"a"].content_hash or b"")) == (1, blake3(b"1").digest())
+
+
+# --- What is gone, and what only seems to be ------------------------------------------------------------------
+
+
+def ten_files(root: Path) -> LibraryRoot:
+    return scanned(tree(root, {f"{number}": b"%d" % number for number in range(10)}))
+
+
+def refused(job: Job, code: str, *words: str) -> None:
+    assert (job.status, job.error_code) == ("failed", code)
+    for word in words:
+        assert word in (job.error_message or "")
+
+
+def test_an_absent_root_stops_the_scan_and_loses_nothing(tmp_path: Path) -> None:
+    library = ten_files(tmp_path / "root")
+    before = list(LibraryFile.objects.order_by("id").values_list())
+    (tmp_path / "root").rename(tmp_path / "away")
+    refused(scan(library), "LIBRARY_ABSENT", "photos", "mounted")
+    assert state_of(library).mount == LibraryState.Mount.ABSENT
+    assert list(LibraryFile.objects.order_by("id").values_list()) == before
+    assert ScanSession.objects.latest("id").status == "failed"
+    (tmp_path / "away").rename(tmp_path / "root")
+    assert scan(library).status == "completed"
+    assert list(LibraryFile.objects.order_by("id").values_list()) == before, "back again, nothing is read anew"
+    assert state_of(library).mount == LibraryState.Mount.PRESENT
+
+
+def test_an_empty_root_stops_the_scan_and_loses_nothing(tmp_path: Path) -> None:
+    library = ten_files(tmp_path / "root")
+    (tmp_path / "root").rename(tmp_path / "away")
+    (tmp_path / "root").mkdir()
+    refused(scan(library), "LIBRARY_EMPTY", "photos")
+    assert (len(present(library)), state_of(library).mount) == (10, LibraryState.Mount.EMPTY)
+    assert scan(library, accept_missing=True).status == "completed"
+    assert len(missing(library)) == 10
+
+
+def test_another_disk_stops_the_scan_and_loses_nothing(tmp_path: Path) -> None:
+    library = ten_files(tmp_path)
+    LibraryState.objects.update(filesystems={"": "uuid:of-another-disk"})
+    refused(scan(library), "LIBRARY_DIFFERENT", "uuid:of-another-disk")
+    assert (len(present(library)), state_of(library).mount) == (10, LibraryState.Mount.DIFFERENT)
+    assert scan(library, accept_missing=True).status == "completed"
+    assert state_of(library).filesystems[""] != "uuid:of-another-disk", "the new one is remembered"
+
+
+needs_mounts = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+
+
+@needs_mounts
+def test_a_disk_inside_the_library_that_is_not_mounted_stops_the_scan(tmp_path: Path) -> None:
+    root = tree(tmp_path, {f"{number}": b"x" for number in range(90)})
+    inner = root / "inner disk"
+    inner.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "dedupfs-inner", inner], check=True)
+    try:
+        library = scanned(tree(root, {"inner disk/a": b"1"}))
+        assert set(state_of(library).filesystems) == {"", "inner disk"}
+    finally:
+        subprocess.run(["umount", inner], check=True)
+    refused(scan(library), "LIBRARY_DIFFERENT", "inner disk", "nothing is mounted")
+    assert missing(library) == set()
+
+
+def test_many_files_gone_at_once_ask_a_person(tmp_path: Path) -> None:
+    library = ten_files(tmp_path)
+    for number in range(3):
+        (tmp_path / f"{number}").unlink()
+    (tmp_path / "new").write_bytes(b"n")
+    refused(scan(library), "SCAN_MANY_GONE", "3 of 10", "25 %")
+    assert (missing(library), state_of(library).gone_count) == (set(), 3)
+    assert b"new" in present(library), "what is there was stored all the same"
+    assert scan(library, accept_missing=True).status == "completed"
+    assert (missing(library), state_of(library).gone_count) == ({b"0", b"1", b"2"}, 0)
+
+
+def test_the_share_that_may_be_gone_is_a_knob(tmp_path: Path, settings: Settings) -> None:
+    """DEDUPFS_MISSING_PERCENT"""
+    library = ten_files(tmp_path)
+    (tmp_path / "0").unlink()
+    settings.MISSING_PERCENT = 9
+    refused(scan(library), "SCAN_MANY_GONE")
+    settings.MISSING_PERCENT = 10
+    assert scan(library).status == "completed"
+    assert missing(library) == {b"0"}
+
+
+def test_a_file_that_comes_back_unchanged_is_not_read_again(tmp_path: Path) -> None:
+    library = ten_files(tmp_path / "root")
+    before = files_of(library)[b"3"]
+    (tmp_path / "root/3").rename(tmp_path / "3")
+    scan(library)
+    assert missing(library) == {b"3"}
+    # A rename gives a new ctime; what comes back by a mount has its old one, as the row says here.
+    (tmp_path / "3").rename(tmp_path / "root/3")
+    LibraryFile.objects.filter(relative_path="3").update(ctime_ns=(tmp_path / "root/3").stat().st_ctime_ns)
+    scan(library)
+    after = files_of(library)[b"3"]
+    assert (after.is_missing, after.hashed_at, after.needs_hash) == (False, before.hashed_at, False)
+
+
+def test_what_a_new_rule_leaves_out_is_no_loss_that_asks(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {"a.tmp": b"1", "cache/b": b"2", "keep": b"333"}))
+    LibraryRoot.objects.update(exclude_patterns="*.tmp\ncache")
+    library.refresh_from_db()
+    assert scan(library).status == "completed"
+    assert present(library) == {b"keep"}
+
+
+@pytest.fixture
+def powerless() -> list[str]:
+    """A command in front of which even root must ask for permission."""
+    if os.geteuid() != 0:
+        return []
+    capabilities = "-dac_override,-dac_read_search"
+    return ["setpriv", f"--bounding-set={capabilities}", f"--inh-caps={capabilities}"]
+
+
+def test_nothing_below_a_folder_that_can_not_be_read_is_missing(
+    tmp_path: Path, child_environment: dict[str, str], powerless: list[str]
+) -> None:
+    root = tree(tmp_path / "root", {"open/a": b"1", "closed/b": b"2", "closed/c/d": b"3", "gone": b"4"})
+    tree(root, {f"more/{number}": b"m" for number in range(9)})
+    library = scanned(root)
+    (root / "gone").unlink()
+    (root / "closed").chmod(0)
+    try:
+        manage = [*powerless, sys.executable, str(Path.cwd() / "manage.py"), "scan", "--now", library.name]
+        subprocess.run(manage, env=child_environment, check=True, capture_output=True, text=True, timeout=120)
+    finally:
+        (root / "closed").chmod(0o700)
+    assert missing(library) == {b"gone"}
+    (error,) = ScanError.objects.all()
+    assert (error.relative_path, error.is_folder, error.reason) == ("closed", True, "EACCES: Permission denied")
+    assert state_of(library).error_count == 1
+    scan(library)
+    assert not ScanError.objects.exists(), "the list is the last scan's"
+
+
+def test_a_minimum_size_and_patterns_are_the_librarys_own(tmp_path: Path) -> None:
+    tree(tmp_path, {"empty": b"", "one": b"1", "three": b"333", "@eaDir/x": b"xxx", "mine/x": b"xxx"})
+    library = scanned(tmp_path, min_size_bytes=2, exclude_patterns="mine")
+    assert present(library) == {b"three", b"@eaDir/x"}
+
+
+def test_a_second_scan_goes_on_where_a_first_one_was_cut_off(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {f"{number}": b"%d" % number for number in range(10)}))
+    LibraryFile.objects.filter(relative_path__in="56789").delete()
+    kept = dict(LibraryFile.objects.values_list("relative_path", "hashed_at"))
+    scan(library)
+    files = files_of(library)
+    assert {to_text(path): file.hashed_at for path, file in files.items() if to_text(path) in kept} == kept
+    assert all(file.content_hash is not None for file in files.values())
+
+
+def test_more_files_than_one_batch_holds_are_all_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """DEDUPFS_SCAN_BATCH_FILES"""
+    settings.SCAN_BATCH_FILES = 7
+    monkeypatch.setattr("libraries.scanning.SMALL_UNIT", 3)
+    names = {f"d{number % 5}/{number}": b"%d" % number for number in range(50)}
+    library = scanned(tree(tmp_path, names))
+    assert len(present(library)) == 50
+    tree(tmp_path, {f"e/{number}": b"%d" % number for number in range(30)})
+    scan(library)
+    assert len(present(library)) == 80
+    assert all(file.content_hash is not None for file in files_of(library).values())
+
+
+def test_what_a_scan_holds_is_refused_once_its_job_is_cancelled(tmp_path: Path) -> None:
+    library = library_at(tree(tmp_path, {"a": b"1"}))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    from database import crash_points
+
+    def cancelled(name: str) -> None:
+        if name == "scan_opened":
+            Job.objects.update(status="cancelled", lease_expires_at=None)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("libraries.scanning.reach", cancelled)
+        assert scan(library).status == "cancelled"
+    assert crash_points.reach is not cancelled
+    assert not LibraryFile.objects.exists()
+    assert ScanRequest.objects.get().status == "cancelled"
+
+
+def test_a_budget_is_charged_with_what_was_read(tmp_path: Path) -> None:
+    from jobs.models import IoRateLimit
+
+    library = scanned(tree(tmp_path, {"a": b"x" * 60_000, "b": b"x" * 60_000}), read_bytes_per_second=400_000)
+    bucket = IoRateLimit.objects.get(bucket_key=f"library:{library.pk}")
+    session = ScanSession.objects.get()
+    assert session.finished_at is not None
+    busy_ms = bucket.next_available_at_ms - session.started_at.timestamp() * 1000
+    assert busy_ms >= 300, "120,000 bytes at 400,000 a second"
+
+
+def test_a_tree_that_vanishes_while_it_is_walked_is_told_not_lost(tmp_path: Path) -> None:
+    library = ten_files(tmp_path / "root")
+
+    def vanish(name: str) -> None:
+        if name == "scan_opened":
+            shutil.rmtree(tmp_path / "root")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("libraries.scanning.reach", vanish)
+        refused(scan(library), "LIBRARY_ABSENT")
+    assert missing(library) == set()
