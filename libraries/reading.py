@@ -11,6 +11,7 @@ import mmap
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from stat import S_ISREG
 from typing import Any, NamedTuple
 
@@ -85,7 +86,7 @@ class WalkRules:
     least_bytes: int = 0
     algorithm: str | None = None
 
-    @property
+    @cached_property
     def hasher(self) -> Callable[..., Any]:
         return hasher(self.algorithm or "")
 
@@ -141,6 +142,7 @@ class Reader:
         prefix = os.fsdecode(folder) + "/" if folder else ""
         plain, endings = rules.exclusions.plain, rules.exclusions.endings
         covers = None if rules.exclusions.is_simple else rules.exclusions.cover
+        look = self._look if rules.algorithm is None else self._look_and_read
         with os.scandir(handle) as entries:
             for entry in entries:
                 name = entry.name
@@ -149,61 +151,53 @@ class Reader:
                     continue
                 if entry.is_file(follow_symlinks=False):
                     try:
-                        self._see(rules, entry, path, handle, unit)
+                        look(rules, entry, path, handle, unit)
                     except OSError as error:
-                        unit.troubles.append(Trouble(to_text(os.fsencode(path)), False, reason_of(error)))
+                        unit.troubles.append(Trouble(_text_of(os.fsencode(path)), False, reason_of(error)))
                 elif entry.is_dir(follow_symlinks=False):
                     unit.left.append(os.fsencode(path))
 
-    def _see(self, rules: WalkRules, entry: os.DirEntry[str], path: str, handle: int, unit: Walked) -> None:
+    def _look(self, rules: WalkRules, entry: os.DirEntry[str], path: str, _handle: int, unit: Walked) -> None:
+        self._see(rules, path, entry.stat(follow_symlinks=False), None, unit)
+
+    def _look_and_read(self, rules: WalkRules, entry: os.DirEntry[str], path: str, handle: int, unit: Walked) -> None:
+        """Look at a file and, if it is small, hash it. No digest where it changed or can't be read: the hash job looks
+        again and keeps the reason."""
+        content = b""
+        try:
+            file = os.open(entry.name, _OPEN_FILE, dir_fd=handle)
+            try:
+                after = info = os.fstat(file)
+                size = info.st_size
+                if rules.least_bytes <= size <= SMALL_BYTES:
+                    # One byte more than there should be tells a file that grows.
+                    content = os.read(file, size + 1)
+                    after = os.fstat(file)
+            finally:
+                os.close(file)
+        except OSError:
+            return self._look(rules, entry, path, handle, unit)
+        digest = None
+        if after is not info:
+            unit.bytes_read += size
+            is_whole = len(content) == size and after.st_mtime_ns == info.st_mtime_ns
+            if is_whole and after.st_ctime_ns == info.st_ctime_ns:
+                digest = rules.hasher(content).digest()
+        return self._see(rules, path, info, digest, unit)
+
+    def _see(self, rules: WalkRules, path: str, info: os.stat_result, digest: bytes | None, unit: Walked) -> None:
+        size, inode = info.st_size, info.st_ino
+        if size < rules.least_bytes or not S_ISREG(info.st_mode):
+            return
         text = path if path.isascii() else to_text(os.fsencode(path))
         if len(text) > PATH_CHARACTERS:
             raise OSError(errno.ENAMETOOLONG, f"the path is longer than {PATH_CHARACTERS} characters")
-        digest = None
-        if rules.algorithm is None:
-            info = entry.stat(follow_symlinks=False)
-        else:
-            info, digest = self._read_small(rules, entry, handle, unit)
-        size = info.st_size
-        if size < rules.least_bytes or not S_ISREG(info.st_mode):
-            return
+        if inode >= 1 << 63:
+            inode = signed(inode)
         unit.bytes_seen += size
-        unit.files.append((
-            text,
-            size,
-            info.st_mtime_ns,
-            info.st_ctime_ns,
-            signed(info.st_ino),
-            signed(info.st_dev),
-            info.st_nlink,
-            digest,
-        ))  # fmt: skip
-
-    def _read_small(
-        self, rules: WalkRules, entry: os.DirEntry[str], handle: int, unit: Walked
-    ) -> tuple[os.stat_result, bytes | None]:
-        """Look at a file and, if it is small, hash it. No digest where it changed or can't be read: the hash job looks
-        again and keeps the reason."""
-        try:
-            file = os.open(entry.name, _OPEN_FILE, dir_fd=handle)
-        except OSError:
-            return entry.stat(follow_symlinks=False), None
-        try:
-            info = os.fstat(file)
-            size = info.st_size
-            if not rules.least_bytes <= size <= SMALL_BYTES:
-                return info, None
-            # One byte more than there should be tells a file that grows.
-            content = os.read(file, size + 1)
-            after = os.fstat(file)
-        except OSError:
-            return entry.stat(follow_symlinks=False), None
-        finally:
-            os.close(file)
-        unit.bytes_read += size
-        if len(content) != size or after.st_mtime_ns != info.st_mtime_ns or after.st_ctime_ns != info.st_ctime_ns:
-            return info, None
-        return info, rules.hasher(content).digest()
+        unit.files.append(
+            (text, size, info.st_mtime_ns, info.st_ctime_ns, inode, signed(info.st_dev), info.st_nlink, digest)
+        )
 
     # --- Hashing ------------------------------------------------------------------------------------------
     def sample(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> bytes:

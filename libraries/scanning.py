@@ -30,7 +30,7 @@ from libraries.mounts import block_device, is_rotational
 from libraries.names import to_bytes
 from libraries.readers import Done, Event, Failed, ReaderPool, reader_count
 from libraries.reading import SMALL_BYTES, SeenRow, Trouble
-from libraries.storing import CHANGED, SAME, Stamp, Store
+from libraries.storing import Stamp, Store
 from libraries.walking import WALK, Unit, Walk
 
 BATCH_SECONDS = 1.0
@@ -214,13 +214,11 @@ class LibraryScan:
         small: list[tuple[int | None, SeenRow]] = []
         if not self.unknown:
             return small
-        for number, known, how in self.store.compare(self.unknown):
+        for number, known, is_changed in self.store.compare(self.unknown, self.seen):
+            row = self.unknown[number - 1]
             if known is not None:
                 self.seen.add(known)
-                if how == SAME:
-                    continue
-            row = self.unknown[number - 1]
-            if known is not None and how != CHANGED:
+            if known is not None and not is_changed:
                 self.placed.append((known, row))
             elif row[1] <= SMALL_BYTES:
                 small.append((known, row))

@@ -6,17 +6,15 @@ Every call happens inside a fenced transaction of the executor. Digests and size
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, connections, transaction
 
 from database.routing import EXECUTOR
+from libraries.id_set import IdSet
 from libraries.reading import SeenRow
-
-#: What a batch compares as: the row is as it was · only where or how often it lies changed · its content may have.
-SAME, MOVED, CHANGED = 0, 1, 2
 
 _SEEN = "path, size_bytes, mtime_ns, ctime_ns, inode, device, nlink, digest"
 _SEEN_TABLE = """CREATE TEMP TABLE IF NOT EXISTS seen_batch (
@@ -36,14 +34,22 @@ _RESET = (
     " hashed_at = NULL, hash_error_count = 0, hash_last_error = NULL, hash_last_error_at = NULL,"
     " hash_retry_after = NULL, hash_claim_token = NULL, hash_claimed_at = NULL, sample_hash = NULL"
 )
+_IS_SAME = (
+    "f.size_bytes = s.size_bytes AND f.mtime_ns = s.mtime_ns AND f.ctime_ns = s.ctime_ns AND f.inode = s.inode"
+    " AND f.device = s.device AND f.nlink = s.nlink AND f.is_missing = {false}"
+)
+#: Nearly every row is as it was: so that those cost next to nothing, the first question is answered by one number for
+#: each row, the id where it is the same and the negative number of the row where it is not.
 _COMPARE = """
-SELECT s.{order}, f.id, CASE
-    WHEN f.size_bytes <> s.size_bytes OR f.mtime_ns <> s.mtime_ns
-      OR COALESCE(f.ctime_ns, s.ctime_ns) <> s.ctime_ns THEN 2
-    WHEN f.is_missing = {false} AND f.inode = s.inode AND f.device = s.device AND f.nlink = s.nlink
-     AND f.ctime_ns IS NOT NULL THEN 0
-    ELSE 1 END
+SELECT CASE WHEN {is_same} THEN f.id ELSE -s.{order} END
   FROM seen_batch s LEFT JOIN library_files f ON f.library_id = {library} AND {same_path}"""
+_DIFFERENT = """
+SELECT s.{order}, f.id, f.size_bytes <> s.size_bytes OR f.mtime_ns <> s.mtime_ns
+                        OR COALESCE(f.ctime_ns, s.ctime_ns) <> s.ctime_ns
+  FROM seen_batch s LEFT JOIN library_files f ON f.library_id = {library} AND {same_path}
+ WHERE s.{order} IN ({numbers})"""
+#: How many rows are asked about at a time.
+_NUMBERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -99,21 +105,29 @@ class Store:
         ])  # fmt: skip
 
     # --- Files that may be known --------------------------------------------------------------------------
-    def compare(self, rows: Sequence[SeenRow]) -> Iterable[tuple[int, int | None, int]]:
-        """For each row by its number: the id it is known by, and SAME, MOVED or CHANGED."""
+    def compare(self, rows: Sequence[SeenRow], seen: IdSet) -> list[tuple[int, int | None, bool]]:
+        """Note the rows that are as they were in `seen`. For each other, by its number: the id it is known by, if it
+        is, and whether its content may be another."""
         self._load(rows)
+        numbers = seen.update(self._ask(_COMPARE))
+        different: list[tuple[int, int | None, bool]] = []
+        for start in range(0, len(numbers), _NUMBERS):
+            asked = ", ".join(map(str, numbers[start : start + _NUMBERS]))
+            different += self._ask(_DIFFERENT, numbers=asked)
+        return different
+
+    def _ask(self, sql: str, **more: str) -> Any:
         same_path = "f.relative_path = s.path"
         if not self.is_sqlite:
             same_path += " AND dedupfs_path_digest(f.relative_path) = dedupfs_path_digest(s.path)"
-        sql = _COMPARE.format(
+        asked = sql.format(
             order="rowid" if self.is_sqlite else "number",
-            false=self.false,
             library=self.stamp.library_id,
             same_path=same_path,
+            is_same=_IS_SAME.format(false=self.false),
+            **more,
         )
-        if self.is_sqlite:
-            return self.connection.connection.execute(sql)  # type: ignore[no-any-return]
-        return self._run(sql)
+        return self.connection.connection.execute(asked) if self.is_sqlite else self._run(asked)
 
     def place(self, moved: Sequence[tuple[int, SeenRow]]) -> None:
         """Rows whose content is as it was and whose place, links or presence is not."""
