@@ -49,7 +49,8 @@ check: install-dev
 	$(CHECKED) $(PY) manage.py check_templates
 
 bench: install-dev
-	$(CLEAN) $(PY) -m benchmarks
+	@sh scripts/install_bench_peers.sh
+	$(CLEAN) $(PY) -m benchmarks $(ARGS)
 
 lock: install-dev
 	$(PY) -m pip install --quiet --disable-pip-version-check uv

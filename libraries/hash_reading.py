@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from types import TracebackType
 from typing import Any
 
@@ -26,18 +27,18 @@ from libraries.candidates import STAGES, Amount, Bounds, Candidate, Search, Stag
 from libraries.hash_hands import Hands
 from libraries.hash_progress import Progress
 from libraries.hash_storing import HashStore, Results
-from libraries.lanes import Disks, LaneKey, Lanes, RealDisks, Unit
+from libraries.lanes import UNKNOWN_DISK, Disks, LaneKey, Lanes, RealDisks, Unit
 from libraries.models import HashRun, HashState, LibraryRoot
 from libraries.names import to_bytes
 from libraries.readers import Event, Failed, Read, ReaderPool, reader_count
 
 #: A batch is as much as this consumer reads in about so long.
 BATCH_SECONDS = 3.0
-FIRST_BATCH = Bounds(files=512, size=512 << 20)
+FIRST_BATCH = Bounds(files=2048, size=2 << 30)
 LEAST_BATCH = Bounds(files=64, size=64 << 20)
 MOST_BATCH = Bounds(files=4096, size=8 << 30)
 #: What was read is stored when it is so many files, or after so many seconds.
-STORED_FILES = 500
+STORED_FILES = 2000
 STORED_SECONDS = 1.0
 #: How often the database is asked whether to go on, and told how far it is.
 ASK_SECONDS = 1.0
@@ -237,15 +238,27 @@ class Hasher:
             self.pool.submit(self._last_key, self._message(task))
 
     def _message(self, task: Task) -> tuple[Any, ...]:
-        messages = [self._message_of(unit, task.stride) for unit in task.units]
-        return messages[0] if len(messages) == 1 else ("several", messages)
+        """What the reader is told: files that are probably equal are read side by side, where that costs no seeking
+        and no budget has to be kept."""
+        is_free = task.lane[0] == UNKNOWN_DISK and not task.meter.limit
+        messages: list[tuple[Any, ...]] = []
+        for likeness, group in groupby(task.units, key=lambda unit: unit.likeness if is_free else None):
+            units = list(group)
+            if likeness and len(units) > 1:
+                messages.append(("alike", self.algorithm, [self._where(unit) for unit in units]))
+            else:
+                messages += [self._message_of(unit, task.stride) for unit in units]
+        return messages[0] if len(task.units) == 1 else ("several", messages)
 
     def _message_of(self, unit: Unit, stride: int) -> tuple[Any, ...]:
-        file = unit.file
-        where = (self._libraries[file.library_id].root, to_bytes(file.path), file.size, file.mtime_ns)
         if unit.verb == "sample":
-            return ("sample", *where)
-        return ("hash", *where, self.next_algorithm if unit.verb == "rehash" else self.algorithm, stride)
+            return ("sample", *self._where(unit))
+        algorithm = self.next_algorithm if unit.verb == "rehash" else self.algorithm
+        return ("hash", *self._where(unit), algorithm, stride)
+
+    def _where(self, unit: Unit) -> tuple[bytes, bytes, int, int]:
+        file = unit.file
+        return (self._libraries[file.library_id].root, to_bytes(file.path), file.size, file.mtime_ns)
 
     def _take_answers(self) -> None:
         """Wait for an answer, and take what else is there."""

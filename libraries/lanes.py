@@ -21,6 +21,8 @@ from libraries.reading import SAMPLE_BYTES
 #: Files that go to a reader in one task: what a task costs beside reading is then spread over many of them.
 TASK_FILES = 32
 TASK_BYTES = 16 << 20
+#: Files that are compared with one another in one go.
+MOST_TWINS = 8
 #: Tasks that wait for each reader of disks that don't spin, so that none is idle while a batch is stored.
 WAITING_TASKS = 4
 #: A lane whose budget is charged after reading is let ahead by this many tasks.
@@ -31,7 +33,7 @@ UNKNOWN_DISK = ""
 class Unit:
     """One file to read; the rows of its hard links share it. Plain, since there is one for each file."""
 
-    __slots__ = ("file", "rows", "sample", "size", "verb")
+    __slots__ = ("file", "likeness", "rows", "sample", "size", "verb")
 
     def __init__(self, verb: str, rows: list[Candidate], sample: bytes | None = None) -> None:
         #: sample, hash or rehash
@@ -41,6 +43,8 @@ class Unit:
         self.size = min(self.file.size, 3 * SAMPLE_BYTES) if verb == "sample" else self.file.size
         #: What an earlier reading in the same batch found.
         self.sample = sample
+        #: Equal for files that are probably equal.
+        self.likeness = (self.file.size, sample) if sample and verb == "hash" else None
 
 
 class Disks(Protocol):
@@ -74,40 +78,53 @@ class RealDisks:
 
 
 class Lane:
-    """Files of one budget on disks that don't spin, read as they come."""
+    """Files of one budget on disks that don't spin, read as they come. Files that are probably equal wait together: one
+    reader compares them while it hashes the first."""
 
     def __init__(self, disk: str) -> None:
         self.disk = disk
         #: The budget is asked after so many bytes; 0 where there is none.
         self.stride = 0
         self.ready_at = 0.0
-        self._waiting: deque[Unit] = deque()
+        self._waiting: deque[list[Unit]] = deque()
+        self._alike: dict[tuple[int, bytes], list[Unit]] = {}
 
     def put(self, root: bytes, units: list[Unit]) -> None:
-        self._waiting.extend(units)
+        for unit in units:
+            twins = self._alike.get(unit.likeness) if unit.likeness else None
+            if twins is not None and len(twins) < MOST_TWINS:
+                twins.append(unit)
+                continue
+            self._waiting.append([unit])
+            if unit.likeness:
+                self._alike[unit.likeness] = self._waiting[-1]
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def first(self) -> Unit:
+    def first(self) -> list[Unit]:
         return self._waiting[0]
 
-    def pop(self) -> Unit:
-        return self._waiting.popleft()
+    def pop(self) -> list[Unit]:
+        units = self._waiting.popleft()
+        likeness = units[0].likeness
+        if likeness and self._alike.get(likeness) is units:
+            del self._alike[likeness]
+        return units
 
     def task(self) -> list[Unit]:
         """The next files for one reader."""
         units: list[Unit] = []
         left = min(TASK_BYTES, self.stride or TASK_BYTES)
         while self and len(units) < TASK_FILES:
-            left -= self.first().size
+            left -= sum([unit.size for unit in self.first()])
             if units and left < 0:
                 break
-            units.append(self.pop())
+            units += self.pop()
         return units
 
     def empty(self) -> list[Unit]:
-        return [self.pop() for _ in iter(self.__bool__, False)]
+        return [unit for _ in iter(self.__bool__, False) for unit in self.pop()]
 
 
 Placed = tuple[tuple[int, int], int, Unit]
@@ -133,15 +150,15 @@ class SpinningLane(Lane):
     def __bool__(self) -> bool:
         return bool(self._ahead or self._behind)
 
-    def first(self) -> Unit:
+    def first(self) -> list[Unit]:
         if not self._ahead:
             self._ahead, self._behind, self._head = self._behind, [], (0, 0)
-        return self._ahead[0][2]
+        return [self._ahead[0][2]]
 
-    def pop(self) -> Unit:
-        unit = self.first()
+    def pop(self) -> list[Unit]:
+        units = self.first()
         self._head = heapq.heappop(self._ahead)[0]
-        return unit
+        return units
 
 
 LaneKey = tuple[str, int]

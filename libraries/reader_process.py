@@ -6,7 +6,6 @@ that asks: so it can be started from any thread, holds no database connection, a
 
 from __future__ import annotations
 
-import marshal
 import os
 import resource
 import signal
@@ -14,10 +13,11 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache
-from multiprocessing.connection import Connection
 from typing import Any
 
 from libraries.excluding import Exclusions
+from libraries.lockstep import hash_alike
+from libraries.messages import receive, send
 from libraries.reading import Changed, Reader, WalkRules, reason_of
 
 #: While a file is read, a word about how far it is goes out this often.
@@ -29,14 +29,15 @@ NICENESS = 5
 class Server:
     """One reader at its socket."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, end: int) -> None:
+        self.end = end
         self.reader = Reader()
         self.verbs: dict[str, Callable[..., Any]] = {
             "walk": self.walk,
             "small": self.small,
             "sample": self.sample,
             "hash": self.hash,
+            "alike": self.alike,
             "several": self.several,
         }
 
@@ -44,14 +45,16 @@ class Server:
         self.send(-1, "ready", os.getpid())
         while True:
             try:
-                task = marshal.loads(self.connection.recv_bytes())  # noqa: S302  our own parent wrote it
+                task = receive(self.end)
             except EOFError:
                 return
             self.carry_out(*task)
 
     def carry_out(self, key: int, verb: str, *arguments: Any) -> None:
         self.key = key
-        self.send(key, *self.answer(verb, *arguments))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_inblock
+        what, value = self.answer(verb, *arguments)
+        self.send(key, what, value, resource.getrusage(resource.RUSAGE_SELF).ru_inblock - before)
 
     def answer(self, verb: str, *arguments: Any) -> tuple[str, Any]:
         try:
@@ -61,8 +64,9 @@ class Server:
         except OSError as error:
             return "failed", reason_of(error)
 
-    def send(self, key: int, what: str, value: Any) -> None:
-        self.connection.send_bytes(marshal.dumps((key, what, value)))
+    def send(self, key: int, what: str, value: Any, blocks: int = 0) -> None:
+        """`blocks` had to come from a disk, by the kernel's count."""
+        send(self.end, (key, what, value, blocks))
 
     # --- Verbs --------------------------------------------------------------------------------------------
     def walk(
@@ -74,12 +78,10 @@ class Server:
         most_files: int,
         folders: list[bytes],
     ) -> tuple[Any, ...]:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_inblock
         rules = WalkRules(root, exclusions_of(patterns), least_bytes, algorithm)
         unit = self.reader.walk(rules, folders, most_files)
-        blocks = resource.getrusage(resource.RUSAGE_SELF).ru_inblock - before
         troubles = [tuple(trouble) for trouble in unit.troubles]
-        return unit.left, unit.files, troubles, unit.folder_count, unit.bytes_seen, unit.bytes_read, blocks
+        return unit.left, unit.files, troubles, unit.folder_count, unit.bytes_seen, unit.bytes_read
 
     def small(self, root: bytes, algorithm: str, files: list[tuple[bytes, int, int]]) -> list[bytes | None]:
         """The digests of small files by path, size and mtime; None where one changed or can't be read: the hash job
@@ -94,7 +96,17 @@ class Server:
 
     def several(self, tasks: list[tuple[Any, ...]]) -> list[tuple[str, Any]]:
         """Small tasks in one, each answered as if it had come by itself: a message for each would cost more."""
-        return [self.answer(*task) for task in tasks]
+        answers: list[tuple[str, Any]] = []
+        for verb, *arguments in tasks:
+            if verb == "alike":
+                answers += self.alike(*arguments)
+            else:
+                answers.append(self.answer(verb, *arguments))
+        return answers
+
+    def alike(self, algorithm: str, files: list[tuple[bytes, bytes, int, int]]) -> list[tuple[str, Any]]:
+        """The digests of files that are probably equal, each answered as if it had come by itself."""
+        return hash_alike(self.reader, algorithm, files, self.now_and_then())
 
     def sample(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> bytes:
         return self.reader.sample(root, path, size, mtime_ns)
@@ -126,7 +138,7 @@ class Server:
             if bytes_read >= stride:
                 self.send(self.key, "read", bytes_read)
                 bytes_read = 0
-                self.connection.recv_bytes()
+                receive(self.end)
 
         return report
 
@@ -146,8 +158,8 @@ def main(sockets: list[int]) -> None:
             for other in sockets[:number] + sockets[number + 1 :]:
                 os.close(other)
             try:
-                Server(Connection(socket)).serve()
-            except (BrokenPipeError, ConnectionResetError):
+                Server(socket).serve()
+            except (BrokenPipeError, ConnectionResetError, EOFError):
                 pass  # nobody wants the answer any more
             finally:
                 os._exit(0)

@@ -6,17 +6,16 @@ transaction. What is waiting to be taken by the caller is bounded: a reader that
 
 from __future__ import annotations
 
-import marshal
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -25,7 +24,10 @@ from typing import Any
 from django.conf import settings
 
 from jobs.errors import GivesWay
+from libraries.messages import receive, send
 
+#: A task that needed more blocks of 512 bytes than this was read from a disk, not from memory.
+COLD_BLOCKS = 256
 #: Answers that may wait for the caller before readers are held back.
 MOST_ANSWERS = 24
 
@@ -68,28 +70,11 @@ def reader_count() -> int:
     return settings.READERS or min(8, 4 * (os.cpu_count() or 1))
 
 
-class ReaderPool:
-    """`expand` turns what came of a task into further tasks, in the pool's own thread; those have no key of the
-    caller's, and their events carry the key of the task they came from."""
+class Readers:
+    """The processes themselves, and a socket to each."""
 
-    def __init__(self, count: int, expand: Expand | None = None, most_answers: int | None = None) -> None:
-        self.count = count
-        self._most_answers = most_answers or MOST_ANSWERS
-        #: How many of the readers are given tasks; see `widen`.
-        self.active = count
-        self._expand = expand
-        self._tasks: deque[tuple[int, Task]] = deque()
-        self._answers: SimpleQueue[Event | None] = SimpleQueue()
-        self._waiting = 0
-        self._unfinished = 0
-        self._lock = Lock()
-        self._idle: list[Connection] = []
-        self._busy: dict[Connection, int] = {}
-        self._pids: dict[Connection, int] = {}
-
-    # --- Starting and ending ------------------------------------------------------------------------------
-    def __enter__(self) -> ReaderPool:
-        pairs = [socket.socketpair() for _ in range(self.count)]
+    def __init__(self, count: int) -> None:
+        pairs = [socket.socketpair() for _ in range(count)]
         theirs = [pair[1].fileno() for pair in pairs]
         self._host = subprocess.Popen(
             [sys.executable, "-m", "libraries.reader_process", *map(str, theirs)],
@@ -99,7 +84,64 @@ class ReaderPool:
         )
         for _, end in pairs:
             end.close()
-        self._all = [Connection(pair[0].detach()) for pair in pairs]
+        self.ends = [pair[0].detach() for pair in pairs]
+        #: Which process is at which socket; known as soon as it is there.
+        self.pids: dict[int, int] = {}
+
+    def close(self, busy: Iterable[int] = ()) -> None:
+        """An idle reader ends by itself when its socket closes; one that hangs on a dead disk has to be killed."""
+        for pid in [self.pids[end] for end in busy if end in self.pids]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for end in self.ends:
+            os.close(end)
+        try:
+            self._host.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._host.kill()
+            self._host.wait()
+
+
+_spare: list[Readers] | None = None
+
+
+@contextmanager
+def kept_readers() -> Iterator[None]:
+    """For a command that does one job after the other: readers are started at once, and once."""
+    global _spare
+    _spare = [Readers(reader_count())]  # enough for any pool: one that wants fewer gives tasks to fewer
+    try:
+        yield
+    finally:
+        left, _spare = _spare, None
+        for readers in left:
+            readers.close()
+
+
+class ReaderPool:
+    """`expand` turns what came of a task into further tasks, in the pool's own thread; those have no key of the
+    caller's, and their events carry the key of the task they came from."""
+
+    def __init__(self, count: int, expand: Expand | None = None, most_answers: int | None = None) -> None:
+        self.count = count
+        #: Files that lie in memory are read as fast as there are cores; more readers would only get into each other's
+        #: way. A disk that has to be waited for gets them all.
+        self._active = min(count, max(2, os.cpu_count() or 1))
+        self._most_answers = most_answers or MOST_ANSWERS
+        self._expand = expand
+        self._tasks: deque[tuple[int, Task]] = deque()
+        self._answers: SimpleQueue[Event | None] = SimpleQueue()
+        self._waiting = 0
+        self._unfinished = 0
+        self._lock = Lock()
+        self._idle: list[int] = []
+        self._busy: dict[int, int] = {}
+        self._is_broken = False
+
+    # --- Starting and ending ------------------------------------------------------------------------------
+    def __enter__(self) -> ReaderPool:
+        self._readers = _spare.pop() if _spare else Readers(self.count)
+        self._idle += self._readers.pids
         self._wake_in, self._wake_out = os.pipe()
         self._thread = Thread(target=self._run, name="readers", daemon=True)
         self._thread.start()
@@ -108,18 +150,12 @@ class ReaderPool:
     def __exit__(self, *_: object) -> None:
         os.write(self._wake_out, b"x")
         self._thread.join()
-        # An idle reader ends by itself when its socket closes; one that hangs on a dead disk has to be killed.
-        for pid in [self._pids[each] for each in self._busy if each in self._pids]:
-            _kill(pid)
-        for each in self._all:
-            each.close()
+        if _spare is not None and not self._busy and not self._is_broken:
+            _spare.append(self._readers)
+        else:
+            self._readers.close(self._busy)
         os.close(self._wake_in)
         os.close(self._wake_out)
-        try:
-            self._host.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._host.kill()
-            self._host.wait()
 
     # --- The caller's side --------------------------------------------------------------------------------
     def submit(self, key: int, task: Task) -> None:
@@ -145,9 +181,9 @@ class ReaderPool:
 
     def grant(self, key: int) -> None:
         """Let the reader of that task read its next stride."""
-        for connection, theirs in list(self._busy.items()):
+        for end, theirs in list(self._busy.items()):
             if theirs == key:
-                connection.send_bytes(b"")
+                send(end, None)
 
     @property
     def in_hand(self) -> int:
@@ -155,45 +191,42 @@ class ReaderPool:
         with self._lock:
             return self._unfinished + self._waiting
 
-    def widen(self, active: int) -> None:
-        """Give tasks to so many readers."""
-        with self._lock:
-            self.active = min(active, self.count)
-
     def doing(self) -> list[str]:
         """What each busy reader has open, by what the kernel says: no disk is asked."""
-        busy = [self._pids[each] for each in list(self._busy) if each in self._pids]
-        return [path for path in map(_open_path, busy) if path]
+        pids = [self._readers.pids[end] for end in list(self._busy)]
+        return [path for path in map(_open_path, pids) if path]
 
     # --- The thread's side --------------------------------------------------------------------------------
     def _run(self) -> None:
-        alive = {each.fileno(): each for each in self._all}
-        while alive:
-            for ready in wait([self._wake_in, *alive.values()]):
-                if ready == self._wake_in:
-                    if b"x" in os.read(self._wake_in, 4096):
+        poll = select.poll()
+        for end in (self._wake_in, *self._readers.ends):
+            poll.register(end, select.POLLIN)
+        while True:
+            for end, _ in poll.poll():
+                if end == self._wake_in:
+                    if b"x" in os.read(end, 4096):
                         return
                     continue
-                assert isinstance(ready, Connection)
                 try:
-                    self._take(ready, *marshal.loads(ready.recv_bytes()))  # noqa: S302  our own child wrote it
-                except (EOFError, ConnectionResetError):
-                    alive.pop(ready.fileno())
-                    if ready in self._busy or not alive:
-                        self._answers.put(None)
-                        return
+                    self._take(end, *receive(end))
+                except EOFError:
+                    self._is_broken = True
+                    self._answers.put(None)
+                    return
             self._hand_out()
 
-    def _take(self, connection: Connection, key: int, what: str, value: Any) -> None:
+    def _take(self, end: int, key: int, what: str, value: Any, blocks: int) -> None:
         if what == "ready":
-            self._pids[connection] = value
-            self._idle.append(connection)
+            self._readers.pids[end] = value
+            self._idle.append(end)
             return
         if what == "read":
             self._answer(Read(key, value))
             return
-        del self._busy[connection]
-        self._idle.append(connection)
+        del self._busy[end]
+        self._idle.append(end)
+        if blocks > COLD_BLOCKS:
+            self._active = self.count
         more = list(self._expand(value)) if what == "done" and self._expand else []
         with self._lock:
             self._unfinished += len(more) - 1
@@ -206,20 +239,16 @@ class ReaderPool:
         self._answers.put(event)
 
     def _hand_out(self) -> None:
-        while self._idle and len(self._busy) < self.active:
+        while self._idle and len(self._busy) < self._active:
             with self._lock:
                 if not self._tasks or self._waiting >= self._most_answers:
                     return
                 # What was found last is done first where tasks beget tasks: the list stays short in a deep tree.
                 key, task = self._tasks.pop() if self._expand else self._tasks.popleft()
-            connection = self._idle.pop()
-            self._busy[connection] = key
-            connection.send_bytes(marshal.dumps((key, *task)))
-
-
-def _kill(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+            end = self._idle.pop()
+            self._busy[end] = key
+            with suppress(BrokenPipeError):  # a reader that was killed is noticed when its socket is read
+                send(end, (key, *task))
 
 
 def _open_path(pid: int) -> str:

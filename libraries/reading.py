@@ -6,12 +6,9 @@ What it finds travels as plain tuples, so that it can be marshalled: cheap to ma
 from __future__ import annotations
 
 import errno
-import hashlib
 import mmap
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 from stat import S_ISREG
 from typing import Any, NamedTuple
 
@@ -24,7 +21,7 @@ from libraries.names import to_text
 SMALL_BYTES = 64 << 10
 BUFFER_BYTES = 1 << 20
 #: A sample is so many bytes from the beginning, the middle and the end.
-SAMPLE_BYTES = 16 << 10
+SAMPLE_BYTES = 4 << 10
 #: A walking unit ends after so many files or so many bytes read, so that every reader stays busy.
 UNIT_FILES = 2_000
 UNIT_BYTES = 16 << 20
@@ -60,39 +57,36 @@ class Trouble(NamedTuple):
     reason: str
 
 
-@dataclass
 class Walked:
-    """What came of one unit of walking."""
+    """What came of one unit of walking. (Plain classes here: loading `dataclasses` takes a reader longer than all
+    the rest.)"""
 
-    #: Folders that are still to be walked, last in first out: that keeps the list short in a deep tree.
-    left: list[bytes]
-    files: list[SeenRow] = field(default_factory=list)
-    troubles: list[Trouble] = field(default_factory=list)
-    folder_count: int = 0
-    bytes_seen: int = 0
-    bytes_read: int = 0
+    def __init__(self, left: list[bytes]) -> None:
+        #: Folders that are still to be walked, last in first out: that keeps the list short in a deep tree.
+        self.left = left
+        self.files: list[SeenRow] = []
+        self.troubles: list[Trouble] = []
+        self.folder_count = self.bytes_seen = self.bytes_read = 0
 
 
 class Changed(Exception):
     """The file is not the version that was asked for, or changed while it was read."""
 
 
-@dataclass(frozen=True)
 class WalkRules:
     """How a library is walked. With an algorithm, small files are hashed on the way."""
 
-    root: bytes
-    exclusions: Exclusions
-    least_bytes: int = 0
-    algorithm: str | None = None
-
-    @cached_property
-    def hasher(self) -> Callable[..., Any]:
-        return hasher(self.algorithm or "")
+    def __init__(self, root: bytes, exclusions: Exclusions, least_bytes: int = 0, algorithm: str | None = None) -> None:
+        self.root, self.exclusions, self.least_bytes, self.algorithm = root, exclusions, least_bytes, algorithm
+        self.hasher = hasher(algorithm or "blake3")
 
 
 def hasher(algorithm: str) -> Callable[..., Any]:
-    return blake3 if algorithm == "blake3" else hashlib.sha256
+    if algorithm == "blake3":
+        return blake3
+    import hashlib  # loaded only where it is chosen
+
+    return hashlib.sha256
 
 
 def signed(number: int) -> int:
@@ -115,7 +109,8 @@ class Reader:
     readers forked from one parent would mix their files up in a shared one. So it is made after the fork."""
 
     def __init__(self) -> None:
-        self.buffer = mmap.mmap(-1, BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.buffer = _private_buffer()
+        self.second_buffer = _private_buffer()
         self.view = memoryview(self.buffer)
 
     # --- Walking ------------------------------------------------------------------------------------------
@@ -206,7 +201,7 @@ class Reader:
         Raises `Changed` where the file is not of that size and time, `OSError` where it can't be read.
         """
         make = blake3()
-        with _opened(root, path, size, mtime_ns) as file:
+        with opened(root, path, size, mtime_ns) as file:
             for offset in (0, (size - SAMPLE_BYTES) // 2, size - SAMPLE_BYTES):
                 length = os.preadv(file, [self.view[:SAMPLE_BYTES]], max(offset, 0))
                 make.update(self.view[:length])
@@ -223,11 +218,15 @@ class Reader:
     ) -> bytes:
         """The digest of the whole file; `report` is told of the bytes as they are read."""
         make = hasher(algorithm)()
-        with _opened(root, path, size, mtime_ns) as file:
+        with opened(root, path, size, mtime_ns) as file:
             while length := os.readv(file, [self.buffer]):
                 make.update(self.view[:length])
                 report(length)
         return bytes(make.digest())
+
+
+def _private_buffer() -> mmap.mmap:
+    return mmap.mmap(-1, BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def open_folder(root: bytes, folder: bytes) -> int:
@@ -247,7 +246,7 @@ def _text_of(folder: bytes) -> str:
     return to_text(folder)[:PATH_CHARACTERS]
 
 
-class _opened:
+class opened:
     """A file that must be of this size and time when it is opened and still when it is closed."""
 
     def __init__(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> None:

@@ -121,7 +121,6 @@ class LibraryScan:
             tuple(self.library.exclude_patterns.splitlines()),
             self.library.min_size_bytes,
             self.algorithm if self.is_first else None,
-            readers,
         )
         is_limited = self.library.read_bytes_per_second > 0
         with ReaderPool(readers, walk.expand, most_answers=1 if is_limited else None) as pool:
@@ -337,6 +336,8 @@ class LibraryScan:
         reach("scan_settled")
 
     def _counts(self) -> dict[str, int]:
+        if self.is_first:
+            return {"file_count": self.tally.files, "total_bytes": self.tally.bytes, "missing_count": 0}
         present = Q(is_missing=False)
         return LibraryFile.objects.using(EXECUTOR).filter(library=self.library).aggregate(
             file_count=Count("id", filter=present),

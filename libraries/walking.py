@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,33 +28,24 @@ class Unit:
 
     @classmethod
     def of(cls, value: tuple[Any, ...]) -> Unit:
-        _left, files, troubles, *counts, _blocks = value
+        _left, files, troubles, *counts = value
         return cls(files, [Trouble(*trouble) for trouble in troubles], *counts)
 
 
 class Walk:
     """Cuts what is left of a unit into the next ones. Called in the pool's thread."""
 
-    def __init__(
-        self, root: bytes, patterns: tuple[str, ...], least_bytes: int, algorithm: str | None, most_readers: int
-    ) -> None:
+    def __init__(self, root: bytes, patterns: tuple[str, ...], least_bytes: int, algorithm: str | None) -> None:
         self.rules = (root, patterns, least_bytes, algorithm)
-        self.most_readers = most_readers
-        self.pool: ReaderPool | None = None
         self.units = 0
 
     def start(self, pool: ReaderPool) -> None:
-        self.pool = pool
-        # Files that lie in memory are read as fast as there are cores; more readers would only get into each
-        # other's way. A disk that has to be waited for gets them all (`_watch_disk`).
-        pool.widen(min(self.most_readers, max(2, os.cpu_count() or 1)))
         pool.submit(WALK, self._task([b""], FIRST_FILES))
 
     def expand(self, value: Any) -> Iterator[Task]:
         if not isinstance(value, tuple):
             return  # the digests of small files
         self.units += 1
-        self._watch_disk(value)
         left: list[bytes] = value[0]
         most_files = FIRST_FILES if self.units < 4 else UNIT_FILES
         for start in range(0, len(left), UNIT_FOLDERS):
@@ -63,9 +53,3 @@ class Walk:
 
     def _task(self, folders: list[bytes], most_files: int) -> Task:
         return ("walk", *self.rules, most_files, folders)
-
-    def _watch_disk(self, value: tuple[Any, ...]) -> None:
-        """The kernel counts the blocks that had to come from a disk."""
-        _left, files, _troubles, folder_count, *_bytes, blocks = value
-        if self.pool is not None and blocks > folder_count + len(files) // 10:
-            self.pool.widen(self.most_readers)

@@ -77,7 +77,7 @@ def test_a_killed_reader_is_noticed(tmp_path: Path) -> None:
     with ReaderPool(2) as pool:
         pool.submit(1, hash_task(tmp_path / "a", stride=MIB))
         assert pool.next(timeout=10) == Read(1, MIB)
-        (busy,) = (pool._pids[each] for each in pool._busy)
+        (busy,) = (pool._readers.pids[each] for each in pool._busy)
         os.kill(busy, signal.SIGKILL)
         with pytest.raises(ReadersGone, match="out of memory"):
             pool.next(timeout=10)
@@ -95,8 +95,8 @@ def test_a_reader_that_hangs_is_killed_when_the_work_ends(tmp_path: Path) -> Non
     with ReaderPool(2) as pool:
         pool.submit(1, hash_task(tmp_path / "a", stride=MIB))
         assert pool.next(timeout=10) == Read(1, MIB)
-        pids = list(pool._pids.values())
-        (busy,) = (pool._pids[each] for each in pool._busy)
+        pids = list(pool._readers.pids.values())
+        (busy,) = (pool._readers.pids[each] for each in pool._busy)
         os.kill(busy, signal.SIGSTOP)
     until(lambda: not any(map(is_running, pids)), "the readers to end")
 
@@ -108,7 +108,7 @@ from libraries.readers import ReaderPool
 with ReaderPool(2) as pool:
     pool.submit(1, ("sample", b"/", b"nowhere", 1, 1))
     pool.next(timeout=10)
-    print(*pool._pids.values(), flush=True)
+    print(*pool._readers.pids.values(), flush=True)
     signal.pause()
 """
 

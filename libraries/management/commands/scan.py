@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from typing import Any
@@ -16,6 +17,7 @@ from libraries.errors import LibrariesError
 from libraries.following import Line
 from libraries.models import LibraryRoot, ScanRequest
 from libraries.names import to_display
+from libraries.readers import kept_readers
 
 POLL_SECONDS = 0.5
 
@@ -74,8 +76,15 @@ class Command(PreparedCommand):
 
     # --- In this process ----------------------------------------------------------------------------------
     def _scan_here(self, libraries: list[LibraryRoot], *, accept_missing: bool) -> None:
+        # Readers take a moment to start, and importing the rest takes one too.
+        with kept_readers():
+            self._scan_and_hash(libraries, accept_missing=accept_missing)
+
+    def _scan_and_hash(self, libraries: list[LibraryRoot], *, accept_missing: bool) -> None:
         from libraries.running_now import hash_now, scan_now
 
+        # What is loaded by now stays: the collector need not look at it again and again.
+        gc.freeze()
         stopping.listen()
         failed = []
         for library in libraries:

@@ -1,0 +1,57 @@
+"""Runs programs and says what they took."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds of one run; the CPU's are those of the program and of every process it waited for."""
+
+    wall: float
+    user: float
+    system: float
+
+    @property
+    def cpu(self) -> float:
+        return self.user + self.system
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.wall + other.wall, self.user + other.user, self.system + other.system)
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(self.wall - other.wall, self.user - other.user, self.system - other.system)
+
+
+def timed(
+    command: Sequence[str | Path],
+    *,
+    output: Path,
+    environment: dict[str, str] | None = None,
+    folder: Path | None = None,
+    good: frozenset[int] = frozenset({0}),
+) -> Spent:
+    """Run `command` with its output in the file `output`; a program that fails ends the benchmark."""
+    errors = output.with_suffix(".errors")
+    with output.open("wb") as out, errors.open("wb") as err:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=environment, cwd=folder)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in good:
+        words = " ".join(map(str, command))
+        sys.exit(f"{words} ended with {process.returncode}:\n{errors.read_text(errors='replace')[-2000:]}")
+    return Spent(wall, usage.ru_utime, usage.ru_stime)
+
+
+def median(runs: Sequence[Spent]) -> Spent:
+    return Spent(*(statistics.median(getattr(run, name) for run in runs) for name in ("wall", "user", "system")))
