@@ -18,6 +18,7 @@ from accounts.guarding import ApiRequest, needs
 from accounts.models import Role
 from database.keyset import UnknownCursor, newest_first
 from jobs import deciding
+from jobs.doorbell import ring
 from jobs.lease import Lease
 from jobs.models import Job
 from jobs.recovering import recover
@@ -257,4 +258,5 @@ def finish_job(request: HttpRequest, job_id: str, asked: Finish) -> Job:
     find(job_id)
     lease = Lease.of(Job, job_id, asked.worker_id)
     lease.finish(asked.status, code=asked.error_code or None, message=asked.error_message or None)
+    ring(deciding.QUEUE)  # its slot is free
     return find(job_id)

@@ -43,6 +43,12 @@ class Alike:
         seen.alone[digest] = unit
         return []
 
+    def hashed(self, unit: Unit, digest: bytes) -> Unit | None:
+        """Note the sample of a file that is hashed already; return the one that waited for a twin of it."""
+        seen = self._sizes[unit.file.size]
+        seen.shared.add(digest)
+        return seen.alone.pop(digest, None)
+
     def one_less(self, size: int) -> list[Unit]:
         """A file of that size is sampled, or never will be; return those that stay alone, once it was the last."""
         seen = self._sizes[size]

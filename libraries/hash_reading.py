@@ -245,7 +245,8 @@ class Hasher:
         for likeness, group in groupby(task.units, key=lambda unit: unit.likeness if is_free else None):
             units = list(group)
             if likeness and len(units) > 1:
-                messages.append(("alike", self.algorithm, [self._where(unit) for unit in units]))
+                verb = "class" if units[0].verb == "sample" else "alike"
+                messages.append((verb, self.algorithm, [self._where(unit) for unit in units]))
             else:
                 messages += [self._message_of(unit, task.stride) for unit in units]
         return messages[0] if len(task.units) == 1 else ("several", messages)
@@ -294,7 +295,11 @@ class Hasher:
             answers = [("changed" if event.is_changed else "failed", event.reason)]
         else:
             answers = [("done", event.value)] if len(task.units) == 1 else event.value
-        read = sum([unit.size for unit, (what, _) in zip(task.units, answers, strict=True) if what == "done"])
+        read = sum([
+            unit.size + (unit.file.size if isinstance(value, tuple) and value[1] else 0)
+            for unit, (what, value) in zip(task.units, answers, strict=True)
+            if what == "done"
+        ])  # fmt: skip
         self._pace.files += len(task.units)
         self._count(max(read - task.told, 0), task)
         further: list[Unit] = []
@@ -316,10 +321,13 @@ class Hasher:
             self.lanes.hold(task.lane, seconds)
 
     # --- What came of a file ------------------------------------------------------------------------------
-    def _finish(self, unit: Unit, value: bytes | str) -> list[Unit]:
+    def _finish(self, unit: Unit, value: bytes | str | tuple[bytes, bytes | None]) -> list[Unit]:
         """Keep a digest, or the reason why there is none; return what is to be read next because of it."""
         if isinstance(value, str):
             return self._fail(unit, value)
+        if isinstance(value, tuple):
+            sample, digest = value
+            return self._sampled(unit, sample) if digest is None else self._sampled_and_hashed(unit, sample, digest)
         if unit.verb == "sample":
             return self._sampled(unit, value)
         if unit.verb == "rehash":
@@ -350,6 +358,19 @@ class Hasher:
             further += self._go_on(twin)
         self._leave_alone(self.alike.one_less(unit.file.size))
         return further
+
+    def _sampled_and_hashed(self, unit: Unit, sample: bytes, digest: bytes) -> list[Unit]:
+        """Its twin was read beside it; one that was sampled before in another task is hashed now."""
+        self.progress.share.spared -= unit.size
+        wanted = [row for row in unit.rows if row.needs_hash]
+        hashed = [row for row in unit.rows if not row.needs_hash]
+        self.results.digests.extend([(row, digest, sample) for row in wanted])
+        self.results.samples.extend([(row, sample) for row in hashed])
+        self.progress.share.finish(wanted, read=1)
+        self.progress.share.finish(hashed, read=0)
+        first = self.alike.hashed(unit, sample)
+        self._leave_alone(self.alike.one_less(unit.file.size))
+        return self._go_on(first) if first else []
 
     def _go_on(self, unit: Unit) -> list[Unit]:
         """Hash what was sampled, unless that would make the batch too large: then another batch does."""

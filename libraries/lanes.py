@@ -43,8 +43,9 @@ class Unit:
         self.size = min(self.file.size, 3 * SAMPLE_BYTES) if verb == "sample" else self.file.size
         #: What an earlier reading in the same batch found.
         self.sample = sample
-        #: Equal for files that are probably equal.
-        self.likeness = (self.file.size, sample) if sample and verb == "hash" else None
+        #: Equal for files that are worth being read side by side: of one size, and of one sample where that is known.
+        is_like = verb == "sample" or (verb == "hash" and sample is not None)
+        self.likeness = (verb, self.file.size, sample) if is_like else None
 
 
 class Disks(Protocol):
@@ -87,7 +88,7 @@ class Lane:
         self.stride = 0
         self.ready_at = 0.0
         self._waiting: deque[list[Unit]] = deque()
-        self._alike: dict[tuple[int, bytes], list[Unit]] = {}
+        self._alike: dict[tuple[str, int, bytes | None], list[Unit]] = {}
 
     def put(self, root: bytes, units: list[Unit]) -> None:
         for unit in units:
@@ -117,11 +118,15 @@ class Lane:
         units: list[Unit] = []
         left = min(TASK_BYTES, self.stride or TASK_BYTES)
         while self and len(units) < TASK_FILES:
-            left -= sum([unit.size for unit in self.first()])
+            left -= self._weight(self.first())
             if units and left < 0:
                 break
             units += self.pop()
         return units
+
+    def _weight(self, units: list[Unit]) -> int:
+        """What is read of files that wait together, if they turn out to be equal."""
+        return units[0].size if len(units) == 1 else sum([unit.file.size for unit in units])
 
     def empty(self) -> list[Unit]:
         return [unit for _ in iter(self.__bool__, False) for unit in self.pop()]

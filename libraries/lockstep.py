@@ -7,37 +7,70 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from libraries.reading import Changed, Reader, hasher, opened, reason_of
 
 Answer = tuple[str, Any]
 File = tuple[bytes, bytes, int, int]
+Report = Callable[[int], None]
 
 
-def hash_alike(reader: Reader, algorithm: str, files: list[File], report: Callable[[int], None]) -> list[Answer]:
-    """For each of `files` (root, path, size, mtime_ns): "done" and its digest, or why it has none."""
-    return _Lockstep(reader, algorithm, files, report).run()
+def hash_alike(reader: Reader, algorithm: str, files: list[File], report: Report) -> list[Answer]:
+    """Files (root, path, size, mtime_ns) whose samples are equal: for each "done" and its digest, or why it has
+    none."""
+    return _Lockstep(reader, algorithm, files, report).hash_all()
+
+
+def sample_and_hash(reader: Reader, algorithm: str, files: list[File], report: Report) -> list[Answer]:
+    """Files of one size: for each "done" and its sample and, if another has the same, its digest."""
+    return _Lockstep(reader, algorithm, files, report).hash_twins()
 
 
 class _Lockstep:
-    def __init__(self, reader: Reader, algorithm: str, files: list[File], report: Callable[[int], None]) -> None:
+    def __init__(self, reader: Reader, algorithm: str, files: list[File], report: Report) -> None:
         self.reader, self.algorithm, self.files, self.report = reader, algorithm, files, report
         self.answers: dict[int, Answer] = {}
         self.open: dict[int, opened] = {}
 
-    def run(self) -> list[Answer]:
+    def hash_all(self) -> list[Answer]:
+        self._open_all()
+        self._hash_together(list(self.open))
+        return [self.answers[number] for number in range(len(self.files))]
+
+    def hash_twins(self) -> list[Answer]:
+        self._open_all()
+        samples: dict[int, bytes] = {}
+        for number in list(self.open):
+            self._try(number, partial(self._sample, number, samples))
+        by_sample: dict[bytes, list[int]] = {}
+        for number, sample in samples.items():
+            by_sample.setdefault(sample, []).append(number)
+        for numbers in by_sample.values():
+            if len(numbers) > 1:
+                self._hash_together(numbers)
+            else:
+                self._try(numbers[0], partial(self._close, numbers[0], None))
+        return [self._with_sample(number, samples.get(number)) for number in range(len(self.files))]
+
+    def _with_sample(self, number: int, sample: bytes | None) -> Answer:
+        what, value = self.answers[number]
+        return (what, (sample, value)) if what == "done" else (what, value)
+
+    def _open_all(self) -> None:
         for number, file in enumerate(self.files):
             self._try(number, partial(self._open, number, file))
-        if self.open:
-            digest = self._read_together()
-            for number in list(self.open):
+
+    def _hash_together(self, numbers: list[int]) -> None:
+        if not numbers:
+            return
+        digest = self._read_together(numbers)
+        for number in numbers:
+            if number in self.open:
                 self._try(number, partial(self._close, number, digest))
-        for number, file in enumerate(self.files):
-            if number not in self.answers:
-                self._try(number, partial(self._alone, number, file))
-        return [self.answers[number] for number in range(len(self.files))]
+            elif number not in self.answers:
+                self._try(number, partial(self._alone, number, self.files[number]))
 
     def _try(self, number: int, step: Callable[[], None]) -> None:
         try:
@@ -55,9 +88,16 @@ class _Lockstep:
             del self.open[number]
             raise
 
-    def _read_together(self) -> bytes:
+    def _sample(self, number: int, samples: dict[int, bytes]) -> None:
+        try:
+            samples[number] = self.reader.sample_of(self.open[number].file, self.files[number][2])
+        except OSError:
+            self._drop(number)
+            raise
+
+    def _read_together(self, numbers: list[int]) -> bytes:
         """The digest of the first; whatever is not equal to it, or can't be read on, drops out."""
-        first, *others = self.open
+        first, *others = numbers
         make, leader = hasher(self.algorithm)(), self.open[first].file
         mine, theirs = self.reader.buffer, self.reader.second_buffer
         same = comparer(mine, theirs)
@@ -68,11 +108,12 @@ class _Lockstep:
                 others = [number for number in others if self._keeps_up(number, theirs, length, same)]
         except OSError:
             # Not the others' fault: each is tried by itself.
-            for number in list(self.open):
+            for number in [first, *others]:
                 self._drop(number)
+            others = []
         # One that goes on where the first has ended is no twin.
         for number in others:
-            if number in self.open and os.readv(self.open[number].file, [theirs]):
+            if os.readv(self.open[number].file, [theirs]):
                 self._drop(number)
         return bytes(make.digest())
 
@@ -90,7 +131,7 @@ class _Lockstep:
     def _drop(self, number: int) -> None:
         os.close(self.open.pop(number).file)
 
-    def _close(self, number: int, digest: bytes) -> None:
+    def _close(self, number: int, digest: bytes | None) -> None:
         self.open.pop(number).__exit__(None)
         self.answers[number] = ("done", digest)
 
@@ -98,6 +139,7 @@ class _Lockstep:
         self.answers[number] = ("done", self.reader.hash(*file, self.algorithm, self.report))
 
 
+@cache
 def comparer(one: Any, other: Any) -> Callable[[int], bool]:
     """Whether the first bytes of two buffers are equal. Python compares views byte by byte; libc does not."""
     import ctypes  # takes a while to load, and is needed only here

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from libraries.excluding import Exclusions
-from libraries.lockstep import hash_alike
+from libraries.lockstep import hash_alike, sample_and_hash
 from libraries.messages import receive, send
 from libraries.reading import Changed, Reader, WalkRules, reason_of
 
@@ -38,6 +38,7 @@ class Server:
             "sample": self.sample,
             "hash": self.hash,
             "alike": self.alike,
+            "class": self.size_class,
             "several": self.several,
         }
 
@@ -98,8 +99,8 @@ class Server:
         """Small tasks in one, each answered as if it had come by itself: a message for each would cost more."""
         answers: list[tuple[str, Any]] = []
         for verb, *arguments in tasks:
-            if verb == "alike":
-                answers += self.alike(*arguments)
+            if verb in ("alike", "class"):
+                answers += self.verbs[verb](*arguments)
             else:
                 answers.append(self.answer(verb, *arguments))
         return answers
@@ -107,6 +108,10 @@ class Server:
     def alike(self, algorithm: str, files: list[tuple[bytes, bytes, int, int]]) -> list[tuple[str, Any]]:
         """The digests of files that are probably equal, each answered as if it had come by itself."""
         return hash_alike(self.reader, algorithm, files, self.now_and_then())
+
+    def size_class(self, algorithm: str, files: list[tuple[bytes, bytes, int, int]]) -> list[tuple[str, Any]]:
+        """The samples of files of one size, with the digests of those that probably have a twin among them."""
+        return sample_and_hash(self.reader, algorithm, files, self.now_and_then())
 
     def sample(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> bytes:
         return self.reader.sample(root, path, size, mtime_ns)
