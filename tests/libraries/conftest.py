@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.test import Client
 from pytest_django import Settings
+
+from accounts.models import Role
+from tests import factories
 
 
 @pytest.fixture
@@ -16,3 +20,24 @@ def disk(tmp_path: Path, settings: Settings) -> Path:
     for folder in ("own/libraries", "own/thumbs", "disk"):
         (tmp_path / folder).mkdir(parents=True)
     return tmp_path / "disk"
+
+
+def logged_in(role: Role) -> Client:
+    client = Client()
+    client.force_login(factories.user(role.value, role))
+    return client
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return logged_in(Role.VIEWER)
+
+
+@pytest.fixture
+def operator() -> Client:
+    return logged_in(Role.OPERATOR)
+
+
+@pytest.fixture
+def admin() -> Client:
+    return logged_in(Role.ADMIN)

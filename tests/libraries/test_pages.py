@@ -10,7 +10,6 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
-from accounts.models import Role
 from database.clock import SecondsFromNow
 from jobs.models import Job, WorkerHeartbeat
 from libraries import changing, queueing
@@ -24,27 +23,6 @@ pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
 HIGH = ScanRequest.Priority.HIGH
 HOSTILE = to_text(b"caf\xe9 <script>alert(1)</script>\n" + b"W" * 200 + b".jpg")
-
-
-def logged_in(role: Role) -> Client:
-    client = Client()
-    client.force_login(factories.user(role.value, role))
-    return client
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
-
-
-@pytest.fixture
-def operator() -> Client:
-    return logged_in(Role.OPERATOR)
-
-
-@pytest.fixture
-def admin() -> Client:
-    return logged_in(Role.ADMIN)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
-from accounts.models import Role
 from database.clock import SecondsFromNow
 from jobs.models import Job, WorkerHeartbeat
 from libraries import changing, queueing
@@ -21,22 +20,6 @@ pytestmark = pytest.mark.django_db
 
 HTMX = {"HX-Request": "true"}
 NORMAL, HIGH = ScanRequest.Priority.NORMAL, ScanRequest.Priority.HIGH
-
-
-def logged_in(role: Role) -> Client:
-    client = Client()
-    client.force_login(factories.user(role.value, role))
-    return client
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
-
-
-@pytest.fixture
-def operator() -> Client:
-    return logged_in(Role.OPERATOR)
 
 
 def queue_of(client: Client, **headers: str) -> str:
