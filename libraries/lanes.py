@@ -92,13 +92,15 @@ class Lane:
 
     def put(self, root: bytes, units: list[Unit]) -> None:
         for unit in units:
-            twins = self._alike.get(unit.likeness) if unit.likeness else None
+            # A budget is kept inside each file, so each is read by itself.
+            likeness = None if self.stride else unit.likeness
+            twins = self._alike.get(likeness) if likeness else None
             if twins is not None and len(twins) < MOST_TWINS:
                 twins.append(unit)
                 continue
             self._waiting.append([unit])
-            if unit.likeness:
-                self._alike[unit.likeness] = self._waiting[-1]
+            if likeness:
+                self._alike[likeness] = self._waiting[-1]
 
     def __bool__(self) -> bool:
         return bool(self._waiting)

@@ -13,6 +13,7 @@ from jobs import budgets
 from jobs.budgets import Meter, charge
 from jobs.models import IoRateLimit
 from libraries.models import HashRun, LibraryFile
+from libraries.reading import SAMPLE_BYTES
 from libraries.running_now import hash_now
 from tests.conftest import ROOT
 from tests.indexing import indexed
@@ -85,7 +86,8 @@ def test_hashing_is_charged_once_with_what_it_reads(tmp_path: Path, monkeypatch:
     assert hash_now(actor="test").status == "completed"
     assert LibraryFile.objects.filter(needs_hash=True).count() == 0
     assert {bucket for bucket, _ in charged} == {f"library:{library.pk}"}
-    assert sum(amount for _, amount in charged) == HashRun.objects.get().bytes_done == 2 * 5_000_000 + 2 * 49152 + 1
+    paid = sum(amount for _, amount in charged)
+    assert paid == HashRun.objects.get().bytes_done == 2 * (5_000_000 + 3 * SAMPLE_BYTES) + 1
     assert max(amount for _, amount in charged) < 2 * (1 << 20)
 
 
