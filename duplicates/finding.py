@@ -4,9 +4,8 @@ and memory stays the same however many there are."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -25,8 +24,9 @@ SELECT g.hash_algorithm, g.content_hash, f.id, f.library_id, l.name, l.root_path
  ORDER BY g.hash_algorithm, g.content_hash, f.id"""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
+    """One file of a group. A tuple, since there may be millions."""
+
     file_id: int
     library_id: int
     library_name: str
@@ -34,8 +34,7 @@ class Member:
     relative_path: str
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     hash_algorithm: str
     content_hash: bytes
     size_bytes: int
@@ -64,5 +63,5 @@ def _fetch(after: tuple[str, bytes]) -> list[Any]:
 
 
 def _group(key: tuple[str, bytes], rows: list[Any]) -> Group | None:
-    members = [Member(*row[2:7]) for row in rows if row[8]]
+    members = [Member._make(row[2:7]) for row in rows if row[8]]
     return Group(*key, rows[0][7], members) if len(members) > 1 else None

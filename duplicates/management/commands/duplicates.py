@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import sys
+from functools import cache
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -42,7 +43,12 @@ class Command(PreparedCommand):
 
 
 def _path(member: Member) -> bytes:
-    return to_bytes(member.root_path) + b"/" + to_bytes(member.relative_path)
+    return _root(member.root_path) + to_bytes(member.relative_path)
+
+
+@cache
+def _root(path: str) -> bytes:
+    return to_bytes(path) + b"/"
 
 
 def _as_fdupes(least_bytes: int) -> None:
