@@ -57,7 +57,7 @@ def submit(library_id: int, priority: int, *, actor: str, accept_missing: bool =
     for _ in range(TRIES):
         try:
             with transaction.atomic():
-                library = _scannable(library_id)
+                library = scannable(library_id)
                 request = current(library_id)
                 key = (
                     _add(library, priority, accept_missing, actor)
@@ -70,7 +70,7 @@ def submit(library_id: int, priority: int, *, actor: str, accept_missing: bool =
     raise LibrariesError(f"The queue changes so fast that no scan of library {library_id} could be asked for.")
 
 
-def _scannable(library_id: int) -> LibraryRoot:
+def scannable(library_id: int) -> LibraryRoot:
     library = LibraryRoot.objects.kept().filter(pk=library_id).first()
     if library is None:
         raise NotThere(f"There is no library {library_id}.")

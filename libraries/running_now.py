@@ -20,6 +20,7 @@ from jobs.models import Job
 from jobs.recovering import recover_all
 from libraries.errors import Refused
 from libraries.models import LibraryRoot, ScanRequest
+from libraries.queueing import scannable
 from logbook.models import write_event
 
 QUEUE = "jobs"
@@ -69,6 +70,7 @@ def hash_now(*, actor: str) -> Job:
 
 def _request_of(library: LibraryRoot, actor: str, *, accept_missing: bool) -> ScanRequest:
     """The request that waits for this library, or a new one: the queue's history tells of this scan too."""
+    library = scannable(library.pk)
     waiting = ScanRequest.objects.filter(library=library, status__in=ScanRequest.ACTIVE).first()
     if waiting is None:
         waiting = ScanRequest.objects.create(

@@ -48,6 +48,8 @@ class Tally:
     errors: int = 0
     added: int = 0
     changed: int = 0
+    #: Known by their content, but elsewhere, or back again.
+    placed: int = 0
     removed: int = 0
 
 
@@ -201,6 +203,7 @@ class LibraryScan:
             self._note_troubles()
             self.tally.added += len(self.fresh)
             self.tally.changed += len(self.changed)
+            self.tally.placed += len(self.placed)
             self._report()
         for rows in (self.fresh, self.unknown, self.changed, self.placed, self.untold):
             rows.clear()
@@ -315,8 +318,9 @@ class LibraryScan:
 
     def _settle(self) -> None:
         """The scan is complete: what it saw is what the library holds."""
-        changes = self.tally.added or self.tally.changed or self.tally.removed or self.placed or self.is_first
-        counts = self._counts() if changes or not self.state.walked_files else {}
+        tally = self.tally
+        changes = tally.added or tally.changed or tally.placed or tally.removed or not self.state.walked_files
+        counts = self._counts() if changes else {}
         with self.work.fenced("scan"):
             self._report()
             self._close("succeeded", None)

@@ -68,6 +68,13 @@ def test_now_says_who_has_the_turn(tmp_path: Path) -> None:
     assert not ScanRequest.objects.exists(), "nothing is left behind"
 
 
+def test_now_refuses_a_paused_library(tmp_path: Path) -> None:
+    library_at(tree(tmp_path, {"a": b"1"}), is_paused=True)
+    with pytest.raises(CommandError, match="The library photos is paused"):
+        run("--now", "photos")
+    assert not Job.objects.exists()
+
+
 def test_now_takes_over_what_waits_for_this_library(tmp_path: Path) -> None:
     library = library_at(tree(tmp_path, {"a": b"1"}))
     run("photos")

@@ -274,12 +274,14 @@ def test_a_file_that_comes_back_unchanged_is_not_read_again(tmp_path: Path) -> N
     (tmp_path / "root/3").rename(tmp_path / "3")
     scan(library)
     assert missing(library) == {b"3"}
+    assert (state_of(library).file_count, state_of(library).missing_count) == (9, 1)
     # A rename gives a new ctime; what comes back by a mount has its old one, as the row says here.
     (tmp_path / "3").rename(tmp_path / "root/3")
     LibraryFile.objects.filter(relative_path="3").update(ctime_ns=(tmp_path / "root/3").stat().st_ctime_ns)
     scan(library)
     after = files_of(library)[b"3"]
     assert (after.is_missing, after.hashed_at, after.needs_hash) == (False, before.hashed_at, False)
+    assert (state_of(library).file_count, state_of(library).missing_count) == (10, 0)
 
 
 def test_what_a_new_rule_leaves_out_is_no_loss_that_asks(tmp_path: Path) -> None:
