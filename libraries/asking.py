@@ -179,13 +179,13 @@ def look(question: Question) -> Look:
     problem = _problem(real)
     if problem:
         return Look(real, places, problem)
-    filesystems = {to_text(folder): name for folder, name in mounts.mounts_below(real).items()}
+    filesystems = mounts.filesystems(real)
     return Look(
         real,
         places,
         is_empty=_is_empty(real),
         # The kernel says no for a filesystem that is mounted read-only too, even to root.
-        is_writable=os.access(real, os.W_OK | os.X_OK),
+        is_writable=mounts.is_writable(real),
         filesystems=filesystems,
         trash_in=_trash_in(real, {*filesystems, *question.trash}) if question.trash is not None else (),
     )

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable
 from contextlib import suppress
 
-from libraries.reading import open_folder
+from libraries.reading import open_file
 
 _FS_IOC_FIEMAP = 0xC020660B
 #: start, length, flags, mapped extents, room for extents, reserved
@@ -17,7 +17,6 @@ _HEADER = struct.Struct("=QQIIII")
 _EXTENT = struct.Struct("=QQQQQIIII")
 #: The place is not on the disk yet, or can't be said.
 _UNKNOWN, _DELAYED, _INLINE = 0x2, 0x4, 0x200
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def first_block(file: int) -> int | None:
@@ -48,13 +47,8 @@ def places(root: bytes, files: Iterable[tuple[bytes, int]]) -> list[tuple[int, i
 
 
 def _block_of(root: bytes, path: bytes) -> int | None:
-    folder, _, name = path.rpartition(b"/")
     with suppress(OSError):
-        handle = open_folder(root, folder)
-        try:
-            file = os.open(name, _OPEN, dir_fd=handle)
-        finally:
-            os.close(handle)
+        file = open_file(root, path)
         try:
             return first_block(file)
         finally:

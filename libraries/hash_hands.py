@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from django.db.models import QuerySet
+
 from database.routing import EXECUTOR
 from jobs import stopping
 from jobs.enforcing import transaction_on
@@ -70,7 +72,7 @@ class Owner:
 
     def asked_to_leave(self) -> GivesWay | None:
         if is_paused():
-            return GivesWay(PAUSED, "Hashing is paused; it goes on when somebody resumes it.")
+            return paused()
         if goes_before_hashing():
             return GivesWay(GAVE_WAY, "It made room for a scan that somebody asked for, and goes on afterwards.")
         return None
@@ -98,8 +100,7 @@ class Helper:
     @contextmanager
     def fenced(self) -> Iterator[None]:
         with transaction_on("hash"):
-            held = Job.objects.using(EXECUTOR).filter(pk=self.job_id, status="running", worker_id=self.worker_id)
-            if held.select_for_update().values_list("pk", flat=True).first() is None:
+            if self._held().select_for_update().values_list("pk", flat=True).first() is None:
                 raise LeaseLost(f"jobs {self.job_id}: the lease under which this consumer helped is gone")
             yield
 
@@ -107,8 +108,14 @@ class Helper:
         stopping.check()
 
     def asked_to_leave(self) -> GivesWay | None:
-        held = Job.objects.using(EXECUTOR).filter(pk=self.job_id, status="running", worker_id=self.worker_id)
-        return None if held.exists() and not is_paused() else GivesWay(GAVE_WAY, "The job is not running any more.")
+        return (
+            None
+            if self._held().exists() and not is_paused()
+            else GivesWay(GAVE_WAY, "The job is not running any more.")
+        )
+
+    def _held(self) -> QuerySet[Job]:
+        return Job.objects.using(EXECUTOR).filter(pk=self.job_id, status="running", worker_id=self.worker_id)
 
     def advance(self, doing: str | None = None) -> None:
         pass
@@ -118,6 +125,10 @@ class Helper:
 
     def tell(self, processed: int, total: int) -> None:
         pass
+
+
+def paused() -> GivesWay:
+    return GivesWay(PAUSED, "Hashing is paused; it goes on when somebody resumes it.")
 
 
 def is_paused() -> bool:

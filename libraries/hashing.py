@@ -13,14 +13,12 @@ from django.db.models.functions import Now
 
 from database.crash_points import reach
 from database.routing import EXECUTOR
-from jobs.errors import GivesWay
-from jobs.executing import PAUSED
 from jobs.models import Job
 from jobs.working import Work
 from libraries import rehashing
 from libraries.candidates import REHASH_STAGES, STAGES, outstanding, to_rehash
 from libraries.hash_claims import are_live
-from libraries.hash_hands import Owner, is_paused
+from libraries.hash_hands import Owner, is_paused, paused
 from libraries.hash_reading import ASK_SECONDS, TURN_SECONDS, Hasher
 from libraries.lanes import Disks
 from libraries.models import HashState, LibraryFile
@@ -29,7 +27,7 @@ from libraries.models import HashState, LibraryFile
 def hash_files(work: Work[Job], disks: Disks | None = None) -> None:
     """Carry out a hash job."""
     if is_paused():
-        raise GivesWay(PAUSED, "Hashing is paused; it goes on when somebody resumes it.")
+        raise paused()
     owner = Owner(work)
     rehashing.decide(owner.fenced)
     with Hasher(owner, disks) as hasher:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from libraries.errors import LibrariesError
 from libraries.models import LibraryState
-from libraries.mounts import mounts_below
-from libraries.names import to_bytes, to_display, to_text
+from libraries.names import to_display
 
 ABSENT, EMPTY, DIFFERENT = LibraryState.Mount.ABSENT, LibraryState.Mount.EMPTY, LibraryState.Mount.DIFFERENT
 CODES = {ABSENT: "LIBRARY_ABSENT", EMPTY: "LIBRARY_EMPTY", DIFFERENT: "LIBRARY_DIFFERENT"}
@@ -20,11 +19,6 @@ class NotTheSame(LibrariesError):
         super().__init__(message)
         self.mount = mount
         self.code = CODES[mount]
-
-
-def filesystems_of(root_path: str) -> dict[str, str]:
-    """Where filesystems begin at and below a library, by what the kernel has mounted: no disk is asked."""
-    return {to_text(folder): name for folder, name in mounts_below(to_bytes(root_path)).items()}
 
 
 def compare(remembered: Mapping[str, str], found: Mapping[str, str]) -> None:

@@ -112,6 +112,16 @@ def mounts_below(root: bytes, machine: Machine = HERE) -> dict[bytes, str]:
     return {b"": _name(table.at(root), machine), **inner}
 
 
+def filesystems(root: bytes) -> dict[str, str]:
+    """The same as the columns hold it."""
+    return {to_text(folder): name for folder, name in mounts_below(root).items()}
+
+
+def is_writable(folder: bytes) -> bool:
+    """Whether this process could act in the folder."""
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def canonical(path: bytes, machine: Machine = HERE) -> tuple[int, bytes]:
     """Where a path really lies: the device and the path inside it. Equal for every way that leads there."""
     real = os.path.realpath(path)

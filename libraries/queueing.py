@@ -106,14 +106,14 @@ def _change(request: ScanRequest, changes: dict[str, Any]) -> None:
     """Swap a waiting request as it was read for the changed one."""
     if "accept_missing" in changes and request.job_id is not None:
         waiting = Job.objects.filter(pk=request.job_id, status__in=("pending", "retryable"))
-        if not waiting.update(payload=_payload(request, accept_missing=True), updated_at=Now()):
+        if not waiting.update(payload=payload_of(request, accept_missing=True), updated_at=Now()):
             raise _Gone
     was = {"priority": request.priority, "accept_missing": request.accept_missing, "job": request.job_id}
     if not ScanRequest.objects.filter(pk=request.pk, status=Status.PENDING, **was).update(updated_at=Now(), **changes):
         raise _Gone
 
 
-def _payload(request: ScanRequest, *, accept_missing: bool) -> dict[str, Any]:
+def payload_of(request: ScanRequest, *, accept_missing: bool) -> dict[str, Any]:
     return {"library_id": request.library_id, "request_id": request.pk, "accept_missing": accept_missing}
 
 
@@ -285,7 +285,7 @@ def _start(request: ScanRequest) -> bool:
     if not waits.update(job=job, updated_at=Now()):
         raise _Gone
     accepts = ScanRequest.objects.values_list("accept_missing", flat=True).get(pk=request.pk)
-    Job.objects.filter(pk=job.pk).update(payload=_payload(request, accept_missing=accepts))
+    Job.objects.filter(pk=job.pk).update(payload=payload_of(request, accept_missing=accepts))
     write_event("jobs", job.pk, "requested", actor=request.requested_by, request=request.pk)
     return True
 

@@ -246,6 +246,16 @@ def open_folder(root: bytes, folder: bytes) -> int:
     return handle
 
 
+def open_file(root: bytes, path: bytes) -> int:
+    """A handle of a file below `root`, opened the same way; nothing is waited for, and a link is an error."""
+    folder, _, name = path.rpartition(b"/")
+    handle = open_folder(root, folder)
+    try:
+        return os.open(name, _OPEN_FILE, dir_fd=handle)
+    finally:
+        os.close(handle)
+
+
 def _text_of(folder: bytes) -> str:
     return to_text(folder)[:PATH_CHARACTERS]
 
@@ -257,12 +267,7 @@ class opened:
         self.root, self.path, self.wanted = root, path, (size, mtime_ns)
 
     def __enter__(self) -> int:
-        folder, _, name = self.path.rpartition(b"/")
-        handle = open_folder(self.root, folder)
-        try:
-            self.file = os.open(name, _OPEN_FILE, dir_fd=handle)
-        finally:
-            os.close(handle)
+        self.file = open_file(self.root, self.path)
         try:
             self.before = os.fstat(self.file)
             if not S_ISREG(self.before.st_mode):

@@ -14,16 +14,15 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from database.clock import SecondsFromNow
+from jobs.deciding import QUEUE
 from jobs.executing import carry_out_here, worker_name
 from jobs.lease import Lease
 from jobs.models import Job
 from jobs.recovering import recover_all
 from libraries.errors import Refused
 from libraries.models import LibraryRoot, ScanRequest
-from libraries.queueing import scannable
+from libraries.queueing import current, payload_of, scannable
 from logbook.models import write_event
-
-QUEUE = "jobs"
 
 
 def scan_now(library: LibraryRoot, *, actor: str, accept_missing: bool = False) -> Job:
@@ -36,11 +35,7 @@ def scan_now(library: LibraryRoot, *, actor: str, accept_missing: bool = False) 
 
 
 def _start(request: ScanRequest, actor: str) -> Lease[Job]:
-    payload = {
-        "library_id": request.library_id,
-        "request_id": request.pk,
-        "accept_missing": request.accept_missing,
-    }
+    payload = payload_of(request, accept_missing=request.accept_missing)
     lease = _running_job(Job.Kind.SCAN, payload, actor)
     ScanRequest.objects.filter(pk=request.pk).update(
         status="running", job=lease.row, started_at=Now(), updated_at=Now()
@@ -71,7 +66,7 @@ def hash_now(*, actor: str) -> Job:
 def _request_of(library: LibraryRoot, actor: str, *, accept_missing: bool) -> ScanRequest:
     """The request that waits for this library, or a new one: the queue's history tells of this scan too."""
     library = scannable(library.pk)
-    waiting = ScanRequest.objects.filter(library=library, status__in=ScanRequest.ACTIVE).first()
+    waiting = current(library.pk)
     if waiting is None:
         waiting = ScanRequest.objects.create(
             library=library, priority=ScanRequest.Priority.HIGH, requested_by=actor[:150], accept_missing=accept_missing

@@ -6,7 +6,6 @@ scan that was killed is done anew by the next one, which reads only what the kil
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +23,10 @@ from jobs.working import Work
 from libraries import mount_guard, rehashing
 from libraries.errors import LibrariesError
 from libraries.id_set import IdSet
+from libraries.lanes import RealDisks
 from libraries.losing import GoneTooMany, Losing
 from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
-from libraries.mounts import block_device, is_rotational
+from libraries.mounts import filesystems, is_writable
 from libraries.names import to_bytes
 from libraries.readers import Done, Event, Failed, ReaderPool, reader_count
 from libraries.reading import SMALL_BYTES, SeenRow, Trouble
@@ -104,7 +104,7 @@ class LibraryScan:
         self.store = Store(Stamp(self.library.pk, self.session.pk, self.algorithm))
         reach("scan_opened")
         try:
-            self.filesystems = mount_guard.filesystems_of(self.library.root_path)
+            self.filesystems = filesystems(self.root)
             self._check_mounts(self.filesystems)
             self._walk()
             reach("scan_walked")
@@ -117,7 +117,7 @@ class LibraryScan:
 
     # --- Walking ------------------------------------------------------------------------------------------
     def _walk(self) -> None:
-        readers = 1 if is_rotational(block_device(self.root)) else reader_count()
+        readers = 1 if RealDisks().spinning(self.root, None) else reader_count()
         walk = Walk(
             self.root,
             tuple(self.library.exclude_patterns.splitlines()),
@@ -128,20 +128,13 @@ class LibraryScan:
         with ReaderPool(readers, walk.expand, most_answers=1 if is_limited else None) as pool:
             self.pool = pool
             walk.start(pool)
-            while pool.in_hand:
+            # A batch that is stored may find small files to hash, also the last one.
+            while pool.in_hand or self._has_rows():
                 self.work.check()
-                self._take(pool.next(timeout=0.5))
-                if self._is_full():
+                if pool.in_hand:
+                    self._take(pool.next(timeout=0.5))
+                if self._is_full() or (self._has_rows() and not pool.in_hand):
                     self._store()
-            while self._has_rows():
-                self._store()
-                self._drain()
-
-    def _drain(self) -> None:
-        """The last batch may have found small files to hash."""
-        while self.pool.in_hand:
-            self.work.check()
-            self._take(self.pool.next(timeout=0.5))
 
     def _take(self, event: Event | None) -> None:
         if event is None:
@@ -291,7 +284,7 @@ class LibraryScan:
                 " meant to be empty, scan once and accept what is missing.",
             )
         # A disk that went away during the walk took its files along.
-        found = mount_guard.filesystems_of(self.library.root_path)
+        found = filesystems(self.root)
         mount_guard.compare(self.filesystems, found)
 
     def _lose_the_gone(self) -> None:
@@ -333,7 +326,7 @@ class LibraryScan:
                 walked_bytes=self.tally.bytes,
                 error_count=self.tally.errors,
                 gone_count=0,
-                is_writable=os.access(self.root, os.W_OK),
+                is_writable=is_writable(self.root),
                 **counts,
             )
             LibraryRoot.objects.using(EXECUTOR).filter(pk=self.library.pk).update(last_scanned_at=Now())
