@@ -27,19 +27,24 @@ from libraries.candidates import STAGES, Amount, Bounds, Candidate, Search, Stag
 from libraries.hash_hands import Hands
 from libraries.hash_progress import Progress
 from libraries.hash_storing import HashStore, Results
-from libraries.lanes import UNKNOWN_DISK, Disks, LaneKey, Lanes, RealDisks, Unit
+from libraries.lanes import TASK_BYTES, UNKNOWN_DISK, Disks, LaneKey, Lanes, RealDisks, Unit
 from libraries.models import HashRun, HashState, LibraryRoot
 from libraries.names import to_bytes
 from libraries.readers import Event, Failed, Read, ReaderPool, reader_count
 
 #: A batch is as much as this consumer reads in about so long.
 BATCH_SECONDS = 3.0
-FIRST_BATCH = Bounds(files=2048, size=2 << 30)
+#: The first batch is small, so that readers have something to do soon; the next ones are a guess.
+FIRST_BATCH = Bounds(files=256, size=2 << 30)
+EARLY_BATCH = Bounds(files=2048, size=2 << 30)
 LEAST_BATCH = Bounds(files=64, size=64 << 20)
 MOST_BATCH = Bounds(files=4096, size=8 << 30)
-#: What was read is stored when it is so many files, or after so many seconds.
+#: What was read is stored when it is so many files, or after so many seconds; a few are stored sooner when nothing else
+#: is to be done, so that little is left to store when the last file was read.
 STORED_FILES = 2000
 STORED_SECONDS = 1.0
+FEW_FILES = 256
+FEW_SECONDS = 0.1
 #: How often the database is asked whether to go on, and told how far it is.
 ASK_SECONDS = 1.0
 #: How long to wait for an answer before looking around again.
@@ -182,7 +187,7 @@ class Hasher:
 
     def _claim(self, search: Search) -> int:
         with self.hands.fenced():
-            rows = self.claims.take(search, self._pace.bounds)
+            rows = self.claims.take(search, self._pace.next_bounds())
         self._look_at_libraries()
         if rows:
             reach("hash_claimed")
@@ -235,7 +240,8 @@ class Hasher:
             meter = self._libraries[units[0].file.library_id].meter
             task = Task(lane, units, meter, meter.stride if len(units) == 1 else 0)
             self._tasks[self._last_key] = task
-            self.pool.submit(self._last_key, self._message(task))
+            is_short = not task.stride and sum([unit.file.size for unit in units]) <= TASK_BYTES
+            self.pool.submit(self._last_key, self._message(task), is_short=is_short)
 
     def _message(self, task: Task) -> tuple[Any, ...]:
         """What the reader is told: files that are probably equal are read side by side, where that costs no seeking
@@ -398,8 +404,9 @@ class Hasher:
 
     # --- Storing ------------------------------------------------------------------------------------------
     def _is_worth_storing(self) -> bool:
-        count = len(self.results)
-        return count >= STORED_FILES or (count > 0 and time.monotonic() - self._stored_at >= STORED_SECONDS)
+        count, seconds = len(self.results), time.monotonic() - self._stored_at
+        is_idle = count >= FEW_FILES and seconds >= FEW_SECONDS
+        return is_idle or count >= STORED_FILES or (count > 0 and seconds >= STORED_SECONDS)
 
     def _store(self) -> None:
         results, self.results = self.results, Results()
@@ -419,6 +426,13 @@ class Pace:
         self.bounds = FIRST_BATCH
         self.files = self._size = 0
         self._since = time.monotonic()
+
+    def next_bounds(self) -> Bounds:
+        """For the batch that is claimed now."""
+        bounds = self.bounds
+        if bounds is FIRST_BATCH:
+            self.bounds = EARLY_BATCH
+        return bounds
 
     def count(self, size: int) -> None:
         self._size += size

@@ -12,9 +12,17 @@ from typing import Any
 _LENGTH_BYTES = 4
 
 
-def send(end: int, value: Any) -> None:
+def encoded(value: Any) -> bytes:
     body = marshal.dumps(value)
-    left = memoryview(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
+    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
+
+
+def send(end: int, value: Any) -> None:
+    send_encoded(end, encoded(value))
+
+
+def send_encoded(end: int, message: bytes) -> None:
+    left = memoryview(message)
     while left:
         left = left[os.write(end, left) :]
 

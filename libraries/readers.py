@@ -24,12 +24,14 @@ from typing import Any
 from django.conf import settings
 
 from jobs.errors import GivesWay
-from libraries.messages import receive, send
+from libraries.messages import encoded, receive, send, send_encoded
 
 #: A task that needed more blocks of 512 bytes than this was read from a disk, not from memory.
 COLD_BLOCKS = 256
 #: Answers that may wait for the caller before readers are held back.
 MOST_ANSWERS = 24
+#: A message up to this size always fits into a socket: it can be sent to a reader that is not listening yet.
+AHEAD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +130,20 @@ class ReaderPool:
         #: way. A disk that has to be waited for gets them all.
         self._active = min(count, max(2, os.cpu_count() or 1))
         self._most_answers = most_answers or MOST_ANSWERS
+        #: Whoever takes few answers wants to hold the readers back, not to have them go ahead.
+        self._goes_ahead = most_answers is None
         self._expand = expand
-        self._tasks: deque[tuple[int, Task]] = deque()
+        #: With the key of each, and whether it takes a moment at the most.
+        self._tasks: deque[tuple[int, Task, bool]] = deque()
         self._answers: SimpleQueue[Event | None] = SimpleQueue()
         self._waiting = 0
         self._unfinished = 0
         self._lock = Lock()
         self._idle: list[int] = []
-        self._busy: dict[int, int] = {}
+        #: What each busy reader has to do, first things first, and those that may get a task ahead of time: their own
+        #: takes a moment, and a reader that had to wait for the next one would waste as long.
+        self._busy: dict[int, list[int]] = {}
+        self._ahead: list[int] = []
         self._is_broken = False
 
     # --- Starting and ending ------------------------------------------------------------------------------
@@ -158,10 +166,12 @@ class ReaderPool:
         os.close(self._wake_out)
 
     # --- The caller's side --------------------------------------------------------------------------------
-    def submit(self, key: int, task: Task) -> None:
+    def submit(self, key: int, task: Task, *, is_short: bool = False) -> None:
+        """Have a task done. One that `is_short`, and never waits for leave, may be given to a reader that has another
+        such task in hand."""
         with self._lock:
             self._unfinished += 1
-            self._tasks.append((key, task))
+            self._tasks.append((key, task, is_short))
         os.write(self._wake_out, b".")
 
     def next(self, timeout: float) -> Event | None:
@@ -181,8 +191,8 @@ class ReaderPool:
 
     def grant(self, key: int) -> None:
         """Let the reader of that task read its next stride."""
-        for end, theirs in list(self._busy.items()):
-            if theirs == key:
+        for end, keys in list(self._busy.items()):
+            if keys[:1] == [key]:
                 send(end, None)
 
     @property
@@ -223,14 +233,13 @@ class ReaderPool:
         if what == "read":
             self._answer(Read(key, value))
             return
-        del self._busy[end]
-        self._idle.append(end)
+        self._ended(end)
         if blocks > COLD_BLOCKS:
             self._active = self.count
         more = list(self._expand(value)) if what == "done" and self._expand else []
         with self._lock:
             self._unfinished += len(more) - 1
-            self._tasks.extend((key, task) for task in more)
+            self._tasks.extend((key, task, True) for task in more)
         self._answer(Done(key, value) if what == "done" else Failed(key, value, what == "changed"))
 
     def _answer(self, event: Event) -> None:
@@ -238,17 +247,50 @@ class ReaderPool:
             self._waiting += 1
         self._answers.put(event)
 
+    def _ended(self, end: int) -> None:
+        """A reader has ended the first of its tasks."""
+        keys = self._busy[end]
+        keys.pop(0)
+        if keys:
+            self._ahead.append(end)
+            return
+        del self._busy[end]
+        self._idle.append(end)
+        if end in self._ahead:
+            self._ahead.remove(end)
+
     def _hand_out(self) -> None:
-        while self._idle and len(self._busy) < self._active:
+        while end := self._next_reader():
             with self._lock:
                 if not self._tasks or self._waiting >= self._most_answers:
                     return
                 # What was found last is done first where tasks beget tasks: the list stays short in a deep tree.
-                key, task = self._tasks.pop() if self._expand else self._tasks.popleft()
-            end = self._idle.pop()
-            self._busy[end] = key
+                key, task, is_short = self._tasks.pop() if self._expand else self._tasks.popleft()
+            message = encoded((key, *task))
+            is_short = is_short and self._goes_ahead and len(message) <= AHEAD_BYTES
+            if end in self._busy and not is_short:
+                with self._lock:
+                    (self._tasks.append if self._expand else self._tasks.appendleft)((key, task, is_short))
+                return
+            self._give(end, key, is_short=is_short)
             with suppress(BrokenPipeError):  # a reader that was killed is noticed when its socket is read
-                send(end, (key, *task))
+                send_encoded(end, message)
+
+    def _next_reader(self) -> int | None:
+        """An idle one, as long as not enough of them are busy, or else one that will be idle in a moment."""
+        if self._idle and len(self._busy) < self._active:
+            return self._idle[-1]
+        return self._ahead[0] if self._ahead else None
+
+    def _give(self, end: int, key: int, *, is_short: bool) -> None:
+        if end in self._busy:
+            self._ahead.remove(end)
+            self._busy[end].append(key)
+            return
+        self._idle.remove(end)
+        self._busy[end] = [key]
+        if is_short:
+            self._ahead.append(end)
 
 
 def _open_path(pid: int) -> str:

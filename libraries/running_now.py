@@ -27,11 +27,20 @@ from logbook.models import write_event
 
 def scan_now(library: LibraryRoot, *, actor: str, accept_missing: bool = False) -> Job:
     """Scan one library in this process; return the job as it ended."""
-    recover_all(actor=actor)
+    try:
+        lease = _lease(library, actor, accept_missing=accept_missing)
+    except Refused:
+        # Whoever has the turn may have lost its life.
+        recover_all(actor=actor)
+        lease = _lease(library, actor, accept_missing=accept_missing)
+    return _carry_out(lease)
+
+
+def _lease(library: LibraryRoot, actor: str, *, accept_missing: bool) -> Lease[Job]:
     with transaction.atomic():
         request = _request_of(library, actor, accept_missing=accept_missing)
         lease = None if request.job_id else _start(request, actor)
-    return _carry_out(lease or _claim(request))
+    return lease or _claim(request)
 
 
 def _start(request: ScanRequest, actor: str) -> Lease[Job]:

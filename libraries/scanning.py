@@ -34,6 +34,8 @@ from libraries.storing import Stamp, Store
 from libraries.walking import WALK, Unit, Walk
 
 BATCH_SECONDS = 1.0
+#: Batches grow up to the most there may be: the first ones are written while readers still have something to do.
+FIRST_BATCH_FILES = 2_500
 #: Small files that one reader hashes at a time.
 SMALL_UNIT = 500
 
@@ -87,15 +89,18 @@ class LibraryScan:
         self.tally = Tally()
         self.seen = IdSet()
         self.troubles: list[Trouble] = []
-        #: Rows for the next batch: new, known by path, changed, and known but elsewhere.
+        #: Rows for the next batch: walked and to be compared (a first scan has nothing to compare them with, and only
+        #: counts them), new to the index, changed, and known but elsewhere.
+        self.walked_count = 0
+        self.walked: list[SeenRow] = []
         self.fresh: list[SeenRow] = []
-        self.unknown: list[SeenRow] = []
         self.changed: list[tuple[int, SeenRow]] = []
         self.placed: list[tuple[int, SeenRow]] = []
         self.untold: list[Trouble] = []
         #: Small files that are new or changed, by the key of the task that hashes them.
         self.held: dict[int, list[tuple[int | None, SeenRow]]] = {}
         self.last_key = WALK
+        self.batch_files = min(FIRST_BATCH_FILES, settings.SCAN_BATCH_FILES)
         self.stored_at = time.monotonic()
 
     def run(self) -> None:
@@ -128,6 +133,7 @@ class LibraryScan:
         with ReaderPool(readers, walk.expand, most_answers=1 if is_limited else None) as pool:
             self.pool = pool
             walk.start(pool)
+            self.store.clear()
             # A batch that is stored may find small files to hash, also the last one.
             while pool.in_hand or self._has_rows():
                 self.work.check()
@@ -156,7 +162,10 @@ class LibraryScan:
         self.tally.errors += len(unit.troubles)
         self.troubles += unit.troubles
         self.untold += unit.troubles
-        (self.fresh if self.is_first else self.unknown).extend(unit.files)
+        self.store.add(unit.files)
+        self.walked_count += len(unit.files)
+        if not self.is_first:
+            self.walked += unit.files
         self._charge(unit.bytes_read)
 
     def _take_digests(self, key: int, digests: list[bytes | None]) -> None:
@@ -179,38 +188,46 @@ class LibraryScan:
 
     # --- Storing ------------------------------------------------------------------------------------------
     def _is_full(self) -> bool:
-        waiting = len(self.fresh) + len(self.unknown) + len(self.changed)
+        waiting = self.walked_count + len(self.fresh) + len(self.changed)
         is_time = time.monotonic() - self.stored_at >= BATCH_SECONDS
-        return waiting >= settings.SCAN_BATCH_FILES or (waiting > 0 and is_time)
+        return waiting >= self.batch_files or (waiting > 0 and is_time)
 
     def _has_rows(self) -> bool:
-        return bool(self.fresh or self.unknown or self.changed or self.placed or self.untold)
+        return bool(self.walked_count or self.fresh or self.changed or self.placed or self.untold)
 
     def _store(self) -> None:
         """One batch, in one fenced transaction."""
         with self.work.fenced("scan"):
-            small = self._sort_out()
+            small = self._store_walked()
             self.store.insert(self.fresh)
             self.store.change(self.changed)
             self.store.place(self.placed)
+            self.store.clear()
             self._note_troubles()
             self.tally.added += len(self.fresh)
             self.tally.changed += len(self.changed)
             self.tally.placed += len(self.placed)
             self._report()
-        for rows in (self.fresh, self.unknown, self.changed, self.placed, self.untold):
+        for rows in (self.walked, self.fresh, self.changed, self.placed, self.untold):
             rows.clear()
+        self.walked_count = 0
+        self.batch_files = min(2 * self.batch_files, settings.SCAN_BATCH_FILES)
         self._hash_small(small)
         self.stored_at = time.monotonic()
         reach("scan_stored")
 
-    def _sort_out(self) -> list[tuple[int | None, SeenRow]]:
-        """Compare with the index; return the small files whose content has to be read."""
+    def _store_walked(self) -> list[tuple[int | None, SeenRow]]:
+        """Insert what was walked or, where some of it is known, compare it with the index. Return the small files whose
+        content has to be read."""
         small: list[tuple[int | None, SeenRow]] = []
-        if not self.unknown:
+        if not self.walked_count:
             return small
-        for number, known, is_changed in self.store.compare(self.unknown, self.seen):
-            row = self.unknown[number - 1]
+        if self.is_first:
+            self.store.insert_added()
+            self.tally.added += self.walked_count
+            return small
+        for number, known, is_changed in self.store.compare(self.seen):
+            row = self.walked[number - 1]
             if known is not None:
                 self.seen.add(known)
             if known is not None and not is_changed:

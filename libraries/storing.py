@@ -1,7 +1,8 @@
 """How a scan writes what it saw: whole batches, by statements that both databases take at full speed.
 
-Every call happens inside a fenced transaction of the executor. Digests and sizes come from readers as plain tuples
-(`libraries.reading.SeenRow`) and go to the database as they are: a first scan writes each row once.
+Every call that writes to the index happens inside a fenced transaction of the executor. Digests and sizes come from
+readers as plain tuples (`libraries.reading.SeenRow`) and go to the database as they are: a first scan writes each row
+once.
 """
 
 from __future__ import annotations
@@ -70,15 +71,39 @@ class Store:
         self.is_sqlite = self.connection.vendor == "sqlite"
         self.false, self.true = ("0", "1") if self.is_sqlite else ("false", "true")
 
+    # --- What was seen ------------------------------------------------------------------------------------
+    def clear(self) -> None:
+        """Begin a batch."""
+        blob = "blob" if self.is_sqlite else "bytea, number bigint GENERATED ALWAYS AS IDENTITY"
+        self._run(_SEEN_TABLE.format(blob=blob))
+        self._run("DELETE FROM temp.seen_batch" if self.is_sqlite else "TRUNCATE pg_temp.seen_batch RESTART IDENTITY")
+
+    def add(self, rows: Sequence[SeenRow]) -> None:
+        """Put rows into this batch. It needs no transaction and takes no lock, so that it can be done while readers
+        are waited for."""
+        if self.is_sqlite:
+            raw = self.connection.connection
+            raw.execute("SAVEPOINT seen_rows")  # else each row would be a transaction
+            raw.executemany(f"INSERT INTO temp.seen_batch ({_SEEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            raw.execute("RELEASE seen_rows")
+            return
+        with self.connection.cursor() as cursor, cursor.copy(f"COPY pg_temp.seen_batch ({_SEEN}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
+
     # --- New files ----------------------------------------------------------------------------------------
     def insert(self, rows: Sequence[SeenRow]) -> None:
-        """Rows of files that the index doesn't know yet, with their digests where they have one.
+        """Rows of files that the index doesn't know yet, with their digests where they have one."""
+        if rows:
+            self.clear()
+            self.add(rows)
+            self.insert_added()
+
+    def insert_added(self) -> None:
+        """All that was added: files of a library of which nothing is known yet.
 
         One statement for all: SQLite keeps its sequence of ids up to date with each statement, not with each row.
         """
-        if not rows:
-            return
-        self._load(rows)
         into = f"INSERT INTO library_files ({_COLUMNS}) SELECT {self._values()} FROM seen_batch s"
         try:
             with transaction.atomic(using=EXECUTOR):
@@ -105,10 +130,12 @@ class Store:
         ])  # fmt: skip
 
     # --- Files that may be known --------------------------------------------------------------------------
-    def compare(self, rows: Sequence[SeenRow], seen: IdSet) -> list[tuple[int, int | None, bool]]:
-        """Note the rows that are as they were in `seen`. For each other, by its number: the id it is known by, if it
+    def compare(self, seen: IdSet) -> list[tuple[int, int | None, bool]]:
+        """Note what was added and is as it was in `seen`. For each other, by its number: the id it is known by, if it
         is, and whether its content may be another."""
-        self._load(rows)
+        if not self.is_sqlite:
+            # Without figures the planner takes the new table for a large one and reads the whole index.
+            self._run("ANALYZE pg_temp.seen_batch")
         numbers = seen.update(self._ask(_COMPARE))
         different: list[tuple[int, int | None, bool]] = []
         for start in range(0, len(numbers), _NUMBERS):
@@ -183,22 +210,6 @@ class Store:
             return "statement_timestamp()"
         ((now,),) = self.connection.connection.execute("SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'now')")
         return f"'{now}'"
-
-    def _load(self, rows: Sequence[SeenRow]) -> None:
-        if self.is_sqlite:
-            raw = self.connection.connection
-            raw.execute(_SEEN_TABLE.format(blob="blob"))
-            raw.execute("DELETE FROM temp.seen_batch")
-            raw.executemany(f"INSERT INTO temp.seen_batch ({_SEEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            return
-        with self.connection.cursor() as cursor:
-            cursor.execute(_SEEN_TABLE.format(blob="bytea, number bigint GENERATED ALWAYS AS IDENTITY"))
-            cursor.execute("TRUNCATE pg_temp.seen_batch RESTART IDENTITY")
-            with cursor.copy(f"COPY pg_temp.seen_batch ({_SEEN}) FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(row)
-            # Without figures the planner takes the new table for a large one and reads the whole index.
-            cursor.execute("ANALYZE pg_temp.seen_batch")
 
     def _many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
         if not rows:

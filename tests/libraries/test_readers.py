@@ -72,6 +72,26 @@ def test_a_reader_in_strides_reads_on_only_when_it_may(tmp_path: Path) -> None:
         assert pool.next(timeout=10) == Done(1, blake3((tmp_path / "a").read_bytes()).digest())
 
 
+def test_a_short_task_is_given_ahead_of_time_and_a_long_one_waits_for_an_idle_reader(tmp_path: Path) -> None:
+    """A reader that is stopped shows what it was given."""
+    tree(tmp_path, {name: os.urandom(100) for name in "abcd"})
+    with ReaderPool(1) as pool:
+        pool.submit(0, hash_task(tmp_path / "a"))
+        assert isinstance(pool.next(timeout=10), Done)
+        (reader,) = pool._readers.pids.values()
+        os.kill(reader, signal.SIGSTOP)
+        for key, name, is_short in ((1, "a", True), (2, "b", True), (3, "c", True), (4, "d", False)):
+            pool.submit(key, hash_task(tmp_path / name), is_short=is_short)
+        until(lambda: list(pool._busy.values()) == [[1, 2]], "two tasks in the reader's hands")
+        os.kill(reader, signal.SIGCONT)
+        assert [event.key for event in answers(pool)] == [1, 2, 3, 4]
+        pool.submit(5, hash_task(tmp_path / "a", stride=10))
+        assert pool.next(timeout=10) == Read(5, 100)
+        pool.submit(6, hash_task(tmp_path / "b"), is_short=True)
+        pool.grant(5)
+        assert [event.key for event in answers(pool)] == [5, 6], "leave is not taken for a task, nor a task for leave"
+
+
 def test_a_killed_reader_is_noticed(tmp_path: Path) -> None:
     tree(tmp_path, {"a": os.urandom(3 * MIB)})
     with ReaderPool(2) as pool:
