@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import answers, finding, jobs_pages, memory, profiling
+from benchmarks import answers, finding, group_pages, jobs_pages, memory, profiling
 from benchmarks.options import Options, default_work
 from benchmarks.report import Section, write
 
 BENCHMARKS: dict[str, Callable[[Options], Iterable[Section]]] = {
     "jobs_pages": lambda _: [jobs_pages.measure()],
+    "group_pages": lambda options: group_pages.measure(is_quick=options.is_quick),
     "answers": answers.measure,
     "finding": finding.measure,
     "memory": memory.measure,

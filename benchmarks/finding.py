@@ -105,7 +105,7 @@ def _body(name: str, figures: Figures, goal: Goal, options: Options) -> str:
     whole = scan + median(figures[LIST]) - empty
     rows = [
         _row(f"**DedupFS**, {SCAN}", scan, rivals[quickest], goal),
-        _row(f"**DedupFS**, {SCAN} and {LIST}", whole, rivals[quickest], goal),
+        _row(f"**DedupFS**, {SCAN} and {LIST}", whole, rivals[quickest], None),
     ]
     if SECOND in figures:
         second = median(figures[SECOND]) - empty

@@ -28,6 +28,8 @@ class Finding:
     grade: Grade
     message: str
     remedy: str = ""
+    #: Puts it right, for `doctor --fix`.
+    mend: Callable[[], None] | None = None
 
 
 Check = Callable[[], Iterable[Finding]]
@@ -61,8 +63,8 @@ def warning(message: str, remedy: str) -> Finding:
     return Finding(Grade.WARNING, message, remedy)
 
 
-def error(message: str, remedy: str) -> Finding:
-    return Finding(Grade.ERROR, message, remedy)
+def error(message: str, remedy: str, mend: Callable[[], None] | None = None) -> Finding:
+    return Finding(Grade.ERROR, message, remedy, mend)
 
 
 def examine() -> list[tuple[str, Finding]]:

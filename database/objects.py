@@ -22,7 +22,8 @@ from database.routing import POLICY
 class DatabaseObject:
     """One object in one kind of database; `create` is its whole definition, in statements that can run again.
 
-    `kind` is the word `DROP` takes. On PostgreSQL a trigger is dropped from its `table`.
+    `kind` is the word `DROP` takes. On PostgreSQL a trigger is dropped from its `table`. `then` is a statement to run
+    whenever it was put in place: something may have happened while it was not there.
     """
 
     vendor: str
@@ -30,6 +31,7 @@ class DatabaseObject:
     name: str
     create: str
     table: str = ""
+    then: str = ""
 
     @property
     def digest(self) -> str:
@@ -97,6 +99,8 @@ def install(connection: BaseDatabaseWrapper) -> list[Drift]:
             for each in wanted:
                 cursor.execute(each.create)
                 _remember(connection, cursor, each)
+                if each.then:
+                    cursor.execute(each.then)
         if connection.vendor == "postgresql":
             for grant in _grants:
                 grant(connection)

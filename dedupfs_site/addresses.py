@@ -17,7 +17,10 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  compared with, not bound to
 DEFAULT_PORTS = {"http": 80, "https": 443}
 #: The first parts of our own addresses. Below such a sub-path nobody could tell whether the proxy has taken it off.
-OWN_PATHS = frozenset({"account", "admin", "api", "health", "jobs", "libraries", "logbook", "queue", "static"})
+OWN_PATHS = frozenset({
+    "account", "admin", "api", "duplicates", "health", "jobs", "libraries", "logbook", "plans", "queue", "rules",
+    "static",
+})  # fmt: skip
 
 _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?", re.IGNORECASE)
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")

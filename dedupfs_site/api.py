@@ -28,6 +28,8 @@ from dedupfs_site.api_edge import (
     problem,
     refuse_stranger,
 )
+from duplicates.api import router as duplicates_router
+from duplicates.plan_api import router as plans_router
 from jobs.api import router as jobs_router
 from jobs.errors import LeaseLost, Refused
 from jobs.health import Health, look_at_health
@@ -138,6 +140,8 @@ def health(request: HttpRequest) -> Status[Health]:  # noqa: ARG001  ninja's sig
 
 
 api.add_router("/jobs", jobs_router)
+api.add_router("/duplicates", duplicates_router)
+api.add_router("/plans", plans_router)
 api.add_router("/libraries", scan_router)
 api.add_router("/scan-requests", scan_requests_router)
 api.add_router("/libraries", libraries_router)

@@ -27,11 +27,15 @@ class Room:
 
 
 ROOMS = (
+    Room(gettext_lazy("Duplicates"), "duplicates", "duplicates:list", in_bar=True),
+    Room(gettext_lazy("Folders"), "folders", "folders:list"),
+    Room(gettext_lazy("Keep rules"), "rules", "rules:list"),
+    Room(gettext_lazy("Plans"), "plans", "plans:list", in_bar=True),
     Room(gettext_lazy("Libraries"), "libraries", "libraries:list", in_bar=True),
-    Room(gettext_lazy("Queue"), "queue", "queue:show", in_bar=True),
+    Room(gettext_lazy("Queue"), "queue", "queue:show"),
     Room(gettext_lazy("Jobs"), "jobs", "jobs:list", in_bar=True),
     Room(gettext_lazy("Workers"), "workers", "jobs:workers"),
-    Room(gettext_lazy("Logbook"), "logbook", "logbook:list", in_bar=True),
+    Room(gettext_lazy("Logbook"), "logbook", "logbook:list"),
     Room(gettext_lazy("API tokens"), "key", "accounts:tokens"),
     Room(gettext_lazy("People"), "people", "accounts:people", needs=Role.ADMIN),
     Room(gettext_lazy("Django admin"), "tables", "admin:index", needs=Role.OPERATOR),
@@ -72,7 +76,7 @@ class RunningNow:
             return ngettext("%(count)s job runs", "%(count)s jobs run", self.count) % {"count": self.count}
         job = self._first_two[0]
         share = share_of(job)
-        label = Job.Kind(job.kind).label
+        label = gettext("Plan") if job.kind == Job.Kind.DELETE and job.dry_run else Job.Kind(job.kind).label
         return label if share is None else f"{label} {share // 10} %"
 
 

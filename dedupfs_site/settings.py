@@ -155,6 +155,8 @@ MISSING_PERCENT = env.whole("DEDUPFS_MISSING_PERCENT", 25, least=0, most=100)
 LOOK_SECONDS = env.whole("DEDUPFS_LOOK_SECONDS", 60, least=1, most=86400)
 SCAN_HISTORY_HOURS = env.whole("DEDUPFS_SCAN_HISTORY_HOURS", 24, least=1, most=8760)
 SCAN_REQUEST_DAYS = env.whole("DEDUPFS_SCAN_REQUEST_DAYS", 30, least=1, most=3650)
+#: A file that changed so lately may still be written; it is never planned.
+YOUNG_HOURS = env.whole("DEDUPFS_YOUNG_HOURS", 24, least=0, most=8760)
 #: How many thumbnails of each media type may be rendered at the same time, over all consumers.
 THUMBNAIL_CONCURRENCY = {
     "image": env.whole("DEDUPFS_THUMBNAIL_IMAGES", 2, least=1, most=64),

@@ -1,5 +1,21 @@
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
 class DuplicatesConfig(AppConfig):
     name = "duplicates"
+
+    def ready(self) -> None:
+        from database.objects import register
+        from duplicates import ignoring, overlapping, planning, summary
+        from duplicates.objects import OBJECTS
+        from jobs.handlers import handles
+        from libraries.listening import when_algorithm_switches, when_files_changed
+
+        register(*OBJECTS)
+        import_module("duplicates.examining")
+        when_files_changed(summary.bring_up_to_date_as_executor)
+        when_algorithm_switches(ignoring.carry_over)
+        handles("delete", planning.carry_out)
+        overlapping.register()

@@ -107,6 +107,36 @@ RULES: dict[str, TableRules] = {
         may_insert=True,
         deletes_on=frozenset({"hash", "scan"}),
     ),
+    # The summary of the groups is derived: whoever counts may write it.
+    "duplicate_groups": TableRules({"count": frozenset()}, may_insert=True, deletes_on=frozenset({"count"})),
+    "duplicate_changes": TableRules({"count": frozenset()}, deletes_on=frozenset({"count"})),
+    "duplicate_summary": TableRules(
+        {"count": frozenset({"counted_file_id", "is_stale", "recounted_algorithm", "recounted_hash"})}, may_insert=True
+    ),
+    # A switch of the algorithm takes what is remembered by content along.
+    "ignored_groups": TableRules(
+        {"hash": frozenset({"hash_algorithm", "content_hash"})}, deletes_on=frozenset({"hash"})
+    ),
+    "plans": TableRules({
+        "plan": frozenset({
+            "status", "group_count", "keep_count", "remove_count", "remove_bytes", "freed_bytes", "untouched_count",
+            "left_out", "warnings",
+        }),
+    }),
+    "plan_files": TableRules({"plan": frozenset()}, may_insert=True, deletes_on=frozenset({"plan"})),
+    "plan_folders": TableRules(
+        {"plan": frozenset({"file_count", "remove_count", "remove_bytes"})},
+        may_insert=True,
+        deletes_on=frozenset({"plan"}),
+    ),
+    "folder_searches": TableRules({
+        "claim": frozenset({"status", "started_at"}) | LEASE,
+        "heartbeat": frozenset({"processed_items", "total_items", "progress"}) | HEARTBEAT,
+        "finish": frozenset({"progress", "pair_count"}) | _OUTCOME,
+        "recover": frozenset({"status"}) | LEASE | ERROR,
+        "release": frozenset({"status"}) | LEASE | ERROR,
+    }),
+    "folder_pairs": TableRules({"pair": frozenset()}, may_insert=True, deletes_on=frozenset({"pair"})),
     "worker_heartbeats": TableRules(
         {"live": frozenset({"last_seen_at", "stopped_at", "doing", "hostname", "pid", "started_at"})}, may_insert=True
     ),
@@ -115,4 +145,4 @@ RULES: dict[str, TableRules] = {
 #: Tables that an executor may add to on every path: the memory of what it did.
 APPEND_ONLY = frozenset({"logbook_items", "logbook_events"})
 #: Tables that our own triggers keep in step, whoever set them off.
-KEPT_BY_TRIGGERS = APPEND_ONLY | {"scan_requests", "hash_states"}
+KEPT_BY_TRIGGERS = APPEND_ONLY | {"scan_requests", "hash_states", "duplicate_changes", "duplicate_summary"}

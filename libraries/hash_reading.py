@@ -28,6 +28,7 @@ from libraries.hash_hands import Hands
 from libraries.hash_progress import Progress
 from libraries.hash_storing import HashStore, Results
 from libraries.lanes import TASK_BYTES, UNKNOWN_DISK, Disks, LaneKey, Lanes, RealDisks, Unit
+from libraries.listening import files_changed
 from libraries.models import HashRun, HashState, LibraryRoot
 from libraries.names import to_bytes
 from libraries.readers import Event, Failed, Read, ReaderPool, reader_count
@@ -47,6 +48,8 @@ FEW_FILES = 256
 FEW_SECONDS = 0.1
 #: How often the database is asked whether to go on, and told how far it is.
 ASK_SECONDS = 1.0
+#: How often those that want to know of changed files are told while there is more to read.
+LISTEN_SECONDS = 10.0
 #: How long to wait for an answer before looking around again.
 TURN_SECONDS = 0.2
 
@@ -94,7 +97,7 @@ class Hasher:
         self._pace = Pace()
         self._pool: ReaderPool | None = None
         self._stack = ExitStack()
-        self._stored_at = self._asked_at = self._renewed_at = time.monotonic()
+        self._stored_at = self._asked_at = self._renewed_at = self._listened_at = time.monotonic()
 
     def __enter__(self) -> Hasher:
         return self
@@ -161,6 +164,9 @@ class Hasher:
             self._drop(self.lanes.empty())
         self._look_at_libraries()
         self._tell()
+        if self.hands.is_owner and time.monotonic() - self._listened_at > LISTEN_SECONDS:
+            files_changed()
+            self._listened_at = time.monotonic()
 
     def _begin(self, left: Amount) -> None:
         with self.hands.fenced():

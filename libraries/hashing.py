@@ -21,6 +21,7 @@ from libraries.hash_claims import are_live
 from libraries.hash_hands import Owner, is_paused, paused
 from libraries.hash_reading import ASK_SECONDS, TURN_SECONDS, Hasher
 from libraries.lanes import Disks
+from libraries.listening import files_changed
 from libraries.models import HashState, LibraryFile
 
 
@@ -41,6 +42,7 @@ def hash_files(work: Work[Job], disks: Disks | None = None) -> None:
                 continue
             if rehashing.switch(owner):
                 continue  # what lost its digest is hashed by the new algorithm
+            files_changed()
             reach("hash_before_finish")
             _finish(owner, has_failures=hasher.has_failures)
             return

@@ -21,6 +21,7 @@ from database.crash_points import reach
 from database.routing import EXECUTOR
 from libraries.candidates import run
 from libraries.hash_hands import Owner
+from libraries.listening import algorithm_switches
 from libraries.models import HashState, LibraryFile
 from logbook.models import write_event
 
@@ -73,8 +74,10 @@ def switch(owner: Owner) -> bool:
         wanted = HashState.objects.using(EXECUTOR).values_list("switching_to", flat=True).get(pk=1)
         assert wanted is not None
         reach("hash_before_switch")
-        _exchange(wanted)
+        # In this order: whoever counts by digest learns first that all of them change, and notes nothing of each.
         _put_in_force(wanted)
+        algorithm_switches(wanted)
+        _exchange(wanted)
     reach("hash_switched")
     return True
 

@@ -24,6 +24,7 @@ from libraries import mount_guard, rehashing
 from libraries.errors import LibrariesError
 from libraries.id_set import IdSet
 from libraries.lanes import RealDisks
+from libraries.listening import files_changed
 from libraries.losing import GoneTooMany, Losing
 from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.mounts import filesystems, is_writable
@@ -63,6 +64,7 @@ def scan(work: Work[Job]) -> Outcome | None:
             LibraryScan(work, library).run()
         except (mount_guard.NotTheSame, GoneTooMany) as problem:
             problems.append(problem)
+    files_changed()
     if not problems:
         return None
     return Outcome("failed", problems[0].code, " ".join(map(str, problems)))  # type: ignore[attr-defined]

@@ -19,8 +19,11 @@ from hypothesis import settings as hypothesis_settings
 
 Consumers = Callable[..., subprocess.Popen[str]]
 Manage = Callable[..., subprocess.CompletedProcess[str]]
-WATCHED = ("scan_requests", "thumbnails", "thumbnail_cleanup_jobs", "jobs", "wal_maintenance_jobs", "scan_sessions")
-BELOW_WATCHED = ("scan_errors", "hash_runs")
+WATCHED = (
+    "scan_requests", "plans", "folder_searches", "thumbnails", "thumbnail_cleanup_jobs", "jobs", "wal_maintenance_jobs",
+    "scan_sessions",
+)  # fmt: skip
+BELOW_WATCHED = ("scan_errors", "hash_runs", "plan_files", "plan_folders", "folder_pairs")
 ROOT = Path(__file__).resolve().parent.parent
 
 hypothesis_settings.register_profile(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from duplicates.models import FolderSearch
 from jobs.models import Job, WalMaintenanceJob
 from logbook.models import LogbookEvent
 from tests import factories
@@ -125,13 +126,16 @@ def test_recover_takes_back_rows_of_every_leased_table(run_manage: Run) -> None:
     WalMaintenanceJob.objects.create()
     factories.pending_thumbnail()
     ThumbnailCleanupJob.objects.create(group_key="blake3:00")
+    FolderSearch.objects.create()
     held, _ = factories.running_job("thumbnail")  # before anything is lost: a claim recovers by itself
-    for model in (Job, WalMaintenanceJob, Thumbnail, ThumbnailCleanupJob):
+    for model in (Job, WalMaintenanceJob, Thumbnail, ThumbnailCleanupJob, FolderSearch):
         lease = model.objects.claim("gone")
         assert lease is not None
         factories.expire(lease.row)
     counts = json.loads(ended_well(run_manage("recover", "--json")))
-    assert counts == dict.fromkeys(("jobs", "wal_maintenance_jobs", "thumbnails", "thumbnail_cleanup_jobs"), 1)
+    assert counts == dict.fromkeys(
+        ("jobs", "wal_maintenance_jobs", "thumbnails", "thumbnail_cleanup_jobs", "folder_searches"), 1
+    )
     assert Job.objects.get(kind="scan").status == "retryable"
     assert WalMaintenanceJob.objects.get().status == "retryable"
     assert Thumbnail.objects.get().status == "pending"

@@ -27,7 +27,7 @@ def run(sql: str) -> None:
 
 def assert_refused(sql: str, path: str) -> None:
     with (
-        pytest.raises(DatabaseError, match=r"not authorized|permission denied|prohibited"),
+        pytest.raises(DatabaseError, match=r"not authorized|permission denied|prohibited|generated column|GENERATED"),
         transaction_on(path),
     ):
         run(sql)

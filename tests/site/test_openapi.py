@@ -39,6 +39,12 @@ PROTOCOL = {
     "/api/v1/libraries/{library_id}/pause": {"post"},
     "/api/v1/libraries/{library_id}/resume": {"post"},
     "/api/v1/libraries/{library_id}/scan": {"post"},
+    "/api/v1/duplicates/groups": {"get"},
+    "/api/v1/duplicates/groups/{group_key}/files": {"get"},
+    "/api/v1/duplicates/groups/{group_key}/ignore": {"delete", "post"},
+    "/api/v1/plans": {"get", "post"},
+    "/api/v1/plans/{plan_id}": {"get"},
+    "/api/v1/plans/{plan_id}/files": {"get"},
     "/api/v1/scan-requests": {"get"},
     "/api/v1/scan-requests/{request_id}": {"get"},
     "/api/v1/scan-requests/{request_id}/cancel": {"post"},
@@ -88,7 +94,19 @@ def test_the_page_is_served_by_this_server_alone_and_holds_no_inline_script() ->
 
 # --- What it says, it keeps -------------------------------------------------------------------------------
 IS_TORTURE = os.environ.get("DEDUPFS_TEST_PROFILE") == "torture"
-#: No description can say which cursors were handed out, nor that a NUL is nowhere welcome (`tests/jobs/test_api.py`).
+#: No description can say which cursors were handed out, which digests a key may name and which rule sets there are.
+ASKS_FOR_WHAT_IS_THERE = (
+    "GET /api/v1/jobs",
+    "GET /api/v1/libraries/{library_id}/errors",
+    "GET /api/v1/duplicates/groups",
+    "GET /api/v1/duplicates/groups/{group_key}/files",
+    "POST /api/v1/duplicates/groups/{group_key}/ignore",
+    "DELETE /api/v1/duplicates/groups/{group_key}/ignore",
+    "GET /api/v1/plans",
+    "POST /api/v1/plans",
+    "GET /api/v1/plans/{plan_id}/files",
+)
+#: Nor that a NUL is nowhere welcome (`tests/jobs/test_api.py`).
 CONFIG = {
     "generation": {
         "max-examples": 300 if IS_TORTURE else 10,
@@ -99,9 +117,9 @@ CONFIG = {
     "operations": [
         {
             "include-name": name,
-            "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", "404", "422"]}},
+            "checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", "404", "409", "422"]}},
         }
-        for name in ("GET /api/v1/jobs", "GET /api/v1/libraries/{library_id}/errors")
+        for name in ASKS_FOR_WHAT_IS_THERE
     ],
 }
 described_api = schemathesis.openapi.from_dict(

@@ -27,12 +27,15 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--fix", action="store_true", help="put missing triggers and indexes back in place first")
+        parser.add_argument("--fix", action="store_true", help="first put right what can be: triggers, indexes, counts")
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
     def handle(self, *_: Any, **options: Any) -> None:
         fixed = _fix() if options["fix"] else []
         found = examine()
+        if options["fix"] and (mended := _mend(found)):
+            fixed += mended
+            found = examine()
         worst = max((finding.grade for _, finding in found), default=Grade.OK)
         self.stdout.write(
             _as_json(found, fixed, worst) if options["json"] else "\n".join(_as_text(found, fixed, worst))
@@ -47,6 +50,16 @@ def _fix() -> list[str]:
     if why_unreachable(connection) is not None or pending_migrations(connection):
         return []
     return [each.name for each in install(connection)]
+
+
+def _mend(found: Found) -> list[str]:
+    """Have put right what the checks know how to."""
+    mended = []
+    for name, finding in found:
+        if finding.mend is not None:
+            finding.mend()
+            mended.append(name)
+    return mended
 
 
 def _as_json(found: Found, fixed: list[str], worst: Grade) -> str:
