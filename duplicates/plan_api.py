@@ -175,7 +175,7 @@ def list_plans(request: HttpRequest, asked: Query[PageAsked]) -> PlanPage:
     )
 
 
-@router.post("", response={201: PlanOut, **_problems(401, 403, 409, 413, 422)}, summary="Make a plan")
+@router.post("", response={201: PlanOut, **_problems(401, 403, 404, 409, 413, 422)}, summary="Make a plan")
 @needs(Role.OPERATOR)
 def make_plan(request: ApiRequest, asked: NewPlan) -> Status[PlanOut]:
     """It is made in the background, by a dry run; no file is touched. 409 says what of it can't be used."""
