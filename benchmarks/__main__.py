@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import answers, finding, group_pages, jobs_pages, memory, profiling
+from benchmarks import answers, finding, group_pages, jobs_pages, memory, profiling, thumbnail_queue, thumbnails
 from benchmarks.options import Options, default_work
 from benchmarks.report import Section, write
 
@@ -17,6 +17,8 @@ BENCHMARKS: dict[str, Callable[[Options], Iterable[Section]]] = {
     "finding": finding.measure,
     "memory": memory.measure,
     "profiling": profiling.measure,
+    "thumbnails": lambda options: thumbnails.measure(is_quick=options.is_quick),
+    "thumbnail_queue": thumbnail_queue.measure,
 }
 
 

@@ -8,7 +8,8 @@ migrate, and `doctor` compares the database with the list.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,8 @@ class DatabaseObject:
     """One object in one kind of database; `create` is its whole definition, in statements that can run again.
 
     `kind` is the word `DROP` takes. On PostgreSQL a trigger is dropped from its `table`. `then` is a statement to run
-    whenever it was put in place: something may have happened while it was not there.
+    whenever it was put in place: something may have happened while it was not there. A trigger that `is_idle` has
+    nothing to do for rows that are inserted with a new id.
     """
 
     vendor: str
@@ -32,6 +34,7 @@ class DatabaseObject:
     create: str
     table: str = ""
     then: str = ""
+    is_idle: bool = False
 
     @property
     def digest(self) -> str:
@@ -105,6 +108,19 @@ def install(connection: BaseDatabaseWrapper) -> list[Drift]:
             for grant in _grants:
                 grant(connection)
     return mended
+
+
+@contextmanager
+def without_idle_triggers(connection: BaseDatabaseWrapper, table: str) -> Iterator[None]:
+    """Inside the caller's transaction, around an INSERT of many new rows: for any trigger, idle or not, SQLite copies
+    them all into a table of its own first. Nobody else ever sees `table` without them, and a crash puts them back."""
+    idle = [each for each in expected(connection.vendor) if each.is_idle and each.table == table]
+    with connection.cursor() as cursor:
+        for each in idle:
+            cursor.execute(each.drop)
+        yield
+        for each in idle:
+            cursor.execute(each.create)
 
 
 def install_after_migrate(*, using: str, **_: Any) -> None:

@@ -33,10 +33,12 @@ from duplicates.plan_api import router as plans_router
 from jobs.api import router as jobs_router
 from jobs.errors import LeaseLost, Refused
 from jobs.health import Health, look_at_health
+from jobs.wal_api import router as wal_router
 from libraries.api import router as libraries_router
 from libraries.errors import NotThere
 from libraries.queue_api import router as scan_requests_router
 from libraries.queue_api import scan_router
+from thumbnails.api import router as thumbs_router
 
 logger = logging.getLogger(__name__)
 DESCRIPTION = """Everything but `/health` needs a login or an API token (`Authorization: Bearer dfs_…`).
@@ -145,3 +147,5 @@ api.add_router("/plans", plans_router)
 api.add_router("/libraries", scan_router)
 api.add_router("/scan-requests", scan_requests_router)
 api.add_router("/libraries", libraries_router)
+api.add_router("/thumbs", thumbs_router)
+api.add_router("/maintenance/wal", wal_router)

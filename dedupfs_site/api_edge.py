@@ -73,8 +73,8 @@ def describe(errors: list[dict[str, Any]]) -> str:
 
 
 def _place(loc: tuple[Any, ...]) -> str:
-    """`("body", "asked", "worker_id")` as the caller knows it: `worker_id`."""
-    inner = loc[2:] if loc[0] in ("body", "query") else loc[1:]
+    """`("body", "asked", "worker_id")` and `("query", "limit")` as the caller knows them: `worker_id`, `limit`."""
+    inner = loc[2:] if loc[0] == "body" else loc[1:]
     return ".".join(str(part) for part in inner) or str(loc[0])
 
 

@@ -35,6 +35,7 @@ ROOMS = (
     Room(gettext_lazy("Queue"), "queue", "queue:show"),
     Room(gettext_lazy("Jobs"), "jobs", "jobs:list", in_bar=True),
     Room(gettext_lazy("Workers"), "workers", "jobs:workers"),
+    Room(gettext_lazy("Maintenance"), "maintenance", "maintenance:show"),
     Room(gettext_lazy("Logbook"), "logbook", "logbook:list"),
     Room(gettext_lazy("API tokens"), "key", "accounts:tokens"),
     Room(gettext_lazy("People"), "people", "accounts:people", needs=Role.ADMIN),

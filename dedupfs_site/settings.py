@@ -16,6 +16,7 @@ from dedupfs_site.addresses import own_names, parse_bind, parse_hosts, parse_ori
 # --- Where things are -------------------------------------------------------------------------------------
 BASE_DIR = Path(__file__).resolve().parent.parent
 STATE_ROOT = env.folder("DEDUPFS_STATE_ROOT", str(BASE_DIR / "state"))
+THUMBNAIL_ROOT = STATE_ROOT / "thumbs"
 LIBRARIES_ROOTS = env.folders("DEDUPFS_LIBRARIES_ROOT", str(STATE_ROOT / "libraries"))
 DEBUG = env.flag("DEDUPFS_DEBUG")
 SECRET_KEY = secret_key.choose(env.text("DEDUPFS_SECRET_KEY"), STATE_ROOT)
@@ -162,6 +163,28 @@ THUMBNAIL_CONCURRENCY = {
     "image": env.whole("DEDUPFS_THUMBNAIL_IMAGES", 2, least=1, most=64),
     "video": env.whole("DEDUPFS_THUMBNAIL_VIDEOS", 1, least=1, most=64),
 }
+#: Thumbnails that wait or are rendered; past it a request is refused.
+THUMBNAIL_CAPACITY = env.whole("DEDUPFS_THUMBNAIL_CAPACITY", 50_000, least=1, most=10_000_000)
+#: What thumbnails may read of the libraries, in bytes a second over all consumers; 0 is no limit.
+THUMBNAIL_IO_BYTES = env.whole("DEDUPFS_THUMBNAIL_IO_MB", 0, least=0, most=100_000) << 20
+#: A picture, and a video, may take so long and so much memory; what takes more is that row's error.
+THUMBNAIL_SECONDS = {
+    "image": env.whole("DEDUPFS_THUMBNAIL_IMAGE_SECONDS", 20, least=1, most=3600),
+    "video": env.whole("DEDUPFS_THUMBNAIL_VIDEO_SECONDS", 30, least=1, most=3600),
+}
+THUMBNAIL_MEMORY_BYTES = env.whole("DEDUPFS_THUMBNAIL_MEMORY_MB", 768, least=128, most=65_536) << 20
+#: A picture of more pixels is not decoded.
+THUMBNAIL_PIXELS = env.whole("DEDUPFS_THUMBNAIL_MEGAPIXELS", 200, least=1, most=10_000) * 1_000_000
+#: All thumbnails together take so much; then those go that nobody has looked at for longest. 0 is no limit.
+THUMBNAIL_CACHE_BYTES = env.whole("DEDUPFS_THUMBNAIL_CACHE_MB", 4096, least=0, most=100_000_000) << 20
+#: A group that dissolved may come back with the next scan: its thumbnails are kept so long.
+THUMBNAIL_CLEANUP_HOURS = env.whole("DEDUPFS_THUMBNAIL_CLEANUP_HOURS", 24, least=0, most=8760)
+#: An original that a disk doesn't deliver for so long is given up.
+ORIGINAL_SECONDS = env.whole("DEDUPFS_ORIGINAL_SECONDS", 20, least=1, most=3600)
+#: SQLite's write-ahead log is written back when it has grown past this; 0 leaves that to people.
+WAL_BYTES = env.whole("DEDUPFS_WAL_MB", 256, least=0, most=1_000_000) << 20
+WAL_MODES = env.words("DEDUPFS_WAL_MODES", "passive,restart")
+WAL_INTERVAL_SECONDS = env.whole("DEDUPFS_WAL_INTERVAL_SECONDS", 900, least=0, most=604_800)
 HUEY_URL = env.text("HUEY_URL")
 HUEY: dict[str, Any] = {
     "name": "dedupfs",

@@ -26,7 +26,7 @@ from duplicates.models import (
 )
 from jobs.admin import LeasedAdmin
 
-D = TypeVar("D", DuplicateGroup, GroupChange, IgnoredGroup, PlanFile)
+D = TypeVar("D", DuplicateGroup, IgnoredGroup, PlanFile)
 
 
 class DigestAdmin(ReadOnlyAdmin[D]):
@@ -63,9 +63,14 @@ class DuplicateGroupAdmin(DigestAdmin[DuplicateGroup]):
 
 
 @admin.register(GroupChange)
-class GroupChangeAdmin(DigestAdmin[GroupChange]):
-    list_display = ("id", "hash_algorithm", "digest")
+class GroupChangeAdmin(ReadOnlyAdmin[GroupChange]):
+    list_display = ("id", "file_id", "hash_algorithm", "before")
+    shown_as = {"content_hash": "before"}
     ordering = ("-id",)
+
+    @admin.display(description=gettext_lazy("content hash before"), empty_value=NOTHING)
+    def before(self, change: GroupChange) -> str | None:
+        return None if change.content_hash is None else bytes(change.content_hash).hex()
 
 
 @admin.register(Summary)

@@ -9,9 +9,11 @@ class DuplicatesConfig(AppConfig):
     def ready(self) -> None:
         from database.objects import register
         from duplicates import ignoring, overlapping, planning, summary
+        from duplicates.living_groups import living_among
         from duplicates.objects import OBJECTS
         from jobs.handlers import handles
         from libraries.listening import when_algorithm_switches, when_files_changed
+        from thumbnails.cleaning import register_living_groups
 
         register(*OBJECTS)
         import_module("duplicates.examining")
@@ -19,3 +21,4 @@ class DuplicatesConfig(AppConfig):
         when_algorithm_switches(ignoring.carry_over)
         handles("delete", planning.carry_out)
         overlapping.register()
+        register_living_groups(living_among)

@@ -25,6 +25,8 @@ DIGEST_BYTES = 32
 #: Longer than any that is handed out.
 MOST_CHARACTERS = 1024
 
+_DIGEST = ("hash_algorithm", "content_hash_hex")
+
 #: What a row is compared with: the values of an order's columns.
 Anchor = tuple[Any, ...]
 
@@ -39,56 +41,65 @@ class BadGroupKey(ValueError):
 
 @dataclass(frozen=True)
 class Order:
-    """Largest figure first, then by digest: a total order, so that a page can begin anywhere."""
+    """Largest figure first, then by digest or by id: a total order, so that a page can begin anywhere."""
 
     name: str
     label: Promise
     #: Columns of a group, the decisive one first.
     figures: tuple[str, ...]
-    #: The generated columns that hold them negated; the index goes over these and the digest.
+    #: The generated columns that hold them negated; the index goes over these and what tells equal ones apart.
     negated: tuple[str, ...]
+    last: tuple[str, ...] = ("id",)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (*self.negated, "hash_algorithm", "content_hash")
+        return (*self.negated, *self.last)
+
+    @property
+    def is_protocols(self) -> bool:
+        return self.last != ("id",)
 
     def place_of(self, group: DuplicateGroup) -> Anchor:
-        figures = (-getattr(group, figure) for figure in self.figures)
-        return (*figures, group.hash_algorithm, bytes(group.content_hash))
+        figures = tuple(-getattr(group, figure) for figure in self.figures)
+        return (
+            (*figures, group.hash_algorithm, bytes(group.content_hash)) if self.is_protocols else (*figures, group.pk)
+        )
 
     def cursor(self, place: Anchor) -> str:
-        *negated, algorithm, digest = place
-        payload: dict[str, Any] = {} if self is ORDERS["copies"] else {"order": self.name}
-        payload |= {figure: -value for figure, value in zip(self.figures, negated, strict=True)}
-        payload |= {"hash_algorithm": algorithm, "content_hash_hex": bytes(digest).hex()}
+        negated = place[: len(self.figures)]
+        payload: dict[str, Any] = {figure: -value for figure, value in zip(self.figures, negated, strict=True)}
+        if self.is_protocols:
+            payload |= {"hash_algorithm": place[-2], "content_hash_hex": bytes(place[-1]).hex()}
+        else:
+            payload |= {"order": self.name, "id": place[-1]}
         text = json.dumps(payload, separators=(",", ":"))
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def place(self, cursor: str) -> Anchor:
         """Where the page after `cursor` begins."""
         payload = _payload(cursor)
-        expected = {*self.figures, "hash_algorithm", "content_hash_hex"}
-        if self is not ORDERS["copies"]:
-            expected.add("order")
-        if set(payload) != expected or payload.get("order", self.name) != self.name:
+        if set(payload) != {*self.figures, *(_DIGEST if self.is_protocols else ("order", "id"))}:
+            raise _bad(cursor)
+        if payload.get("order", self.name) != self.name:
             raise _bad(cursor)
         figures = [payload[figure] for figure in self.figures]
-        if any(type(figure) is not int or abs(figure) > LARGEST for figure in figures):
+        numbers = figures if self.is_protocols else [*figures, payload["id"]]
+        if any(type(number) is not int or abs(number) > LARGEST for number in numbers):
             raise _bad(cursor)
-        algorithm, digest = payload["hash_algorithm"], payload["content_hash_hex"]
-        if not isinstance(algorithm, str) or not isinstance(digest, str):
-            raise _bad(cursor)
-        try:
-            key = parse_group_key(f"{algorithm}:{digest}")
-        except BadGroupKey:
-            raise _bad(cursor) from None
-        return (*(-figure for figure in figures), *key)
+        negated = (-figure for figure in figures)
+        return (*negated, *_digest(payload, cursor)) if self.is_protocols else (*negated, payload["id"])
 
 
 ORDERS: dict[str, Order] = {
     order.name: order
     for order in (
-        Order("copies", gettext_lazy("Most copies"), ("file_count", "total_size_bytes"), ("by_files", "by_total")),
+        Order(
+            "copies",
+            gettext_lazy("Most copies"),
+            ("file_count", "total_size_bytes"),
+            ("by_files", "by_total"),
+            ("hash_algorithm", "content_hash"),
+        ),
         Order("reclaimable", gettext_lazy("Most space to win"), ("reclaimable_bytes",), ("by_reclaimable",)),
         Order("newest", gettext_lazy("Newest change"), ("newest_ns",), ("by_newest",)),
         Order("size", gettext_lazy("Largest files"), ("size_bytes",), ("by_size",)),
@@ -114,6 +125,16 @@ def parse_group_key(text: str) -> Digest:
     if not all(digit in "0123456789abcdef" for digit in digest):
         raise BadGroupKey(_("The digest of a group key has hexadecimal digits only, 0-9 and a-f."))
     return algorithm, bytes.fromhex(digest)
+
+
+def _digest(payload: dict[str, Any], cursor: str) -> Digest:
+    algorithm, digest = payload["hash_algorithm"], payload["content_hash_hex"]
+    if not isinstance(algorithm, str) or not isinstance(digest, str):
+        raise _bad(cursor)
+    try:
+        return parse_group_key(f"{algorithm}:{digest}")
+    except BadGroupKey:
+        raise _bad(cursor) from None
 
 
 def _payload(cursor: str) -> dict[str, Any]:

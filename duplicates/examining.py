@@ -165,33 +165,28 @@ def _recount(digests: Iterable[tuple[Digest, int]]) -> Iterator[tuple[Digest, Co
 def count(files: Iterable[FileFacts]) -> Counted:
     """Count the files of one content, by inodes: names of one file are one copy.
 
-    Where each of them says that it has one name only, they are different files, whatever the numbers of their inodes:
-    disks that were mounted one after the other may have the same ones.
+    One that says it has no other name is a file of its own, whatever the number of its inode: disks that were mounted
+    one after the other may have the same ones.
     """
     inodes: dict[tuple[int, int], _Inode] = {}
-    together = _Inode()
-    has_links = False
+    names = 0
     libraries: set[int] = set()
     rest = iter(files)
     first = next(rest)
     size, newest, sample, total = first.size, first.mtime_ns, first.id, 0
     for file in chain([first], rest):
-        inodes.setdefault(file.inode_key, _Inode()).add(file)
-        together.add(file)
-        has_links = has_links or file.links is None or file.links > 1
+        key = (-1, file.id) if file.links == 1 else file.inode_key
+        inodes.setdefault(key, _Inode()).add(file)
+        names += 1
         libraries.add(file.place.id)
         size, newest, sample = min(size, file.size), max(newest, file.mtime_ns), min(sample, file.id)
         total += file.size
-    if has_links:
-        copies = len(inodes)
-        free = sum(inode.can_be_freed for inode in inodes.values())
-        one_stays = any(inode.stays for inode in inodes.values())
-    else:
-        copies, free, one_stays = together.names, together.normal, together.is_protected
+    free = sum(inode.can_be_freed for inode in inodes.values())
+    one_stays = any(inode.stays for inode in inodes.values())
     # One copy stays. Where none does anyway, one of those that could be freed has to.
     freed = free if one_stays else max(free - 1, 0)
     spans = len(libraries) > 1
-    return Counted(size, together.names, total, copies, size * freed, newest, sample, spans, tuple(sorted(libraries)))
+    return Counted(size, names, total, len(inodes), size * freed, newest, sample, spans, tuple(sorted(libraries)))
 
 
 class _Inode:

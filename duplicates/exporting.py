@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +45,10 @@ class Format:
 
 def as_csv(filter: Filter, order: str = "reclaimable", using: str = POLICY) -> Iterator[bytes]:
     lines = _Lines()
-    # Numbers stay bare; every text is quoted.
-    writer = csv.writer(lines, quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(COLUMNS)
+    write_row = harmless_csv(lines)
+    write_row(COLUMNS)
     for row in rows(filter, order, using):
-        writer.writerow([_harmless(cell) if isinstance(cell, str) else cell for cell in row])
+        write_row(row)
         if len(lines.held) >= _LINES:
             yield lines.take()
     if lines.held:
@@ -91,6 +90,12 @@ def rows(filter: Filter, order: str = "reclaimable", using: str = POLICY) -> Ite
 def _told(file: FileFacts) -> Row:
     path = to_bytes(file.place.root_path) + b"/" + to_bytes(file.path)
     return (file.id, to_display(file.place.name), to_display(file.path), path.hex(), file.mtime_ns)
+
+
+def harmless_csv(target: Any) -> Callable[[Sequence[Any]], Any]:
+    """What writes rows to it as CSV in which no cell runs or breaks apart: numbers stay bare, every text is quoted."""
+    writer = csv.writer(target, quoting=csv.QUOTE_NONNUMERIC)
+    return lambda row: writer.writerow([_harmless(cell) if isinstance(cell, str) else cell for cell in row])
 
 
 def _harmless(cell: str) -> str:

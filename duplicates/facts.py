@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from django.db import connections
+from django.db.models import QuerySet
 
 from database.routing import POLICY
-from libraries.models import LibraryRoot, LibraryState
+from libraries.models import LibraryFile, LibraryRoot, LibraryState
 
 #: (algorithm, digest)
 Digest = tuple[str, bytes]
@@ -68,6 +69,21 @@ class FileFacts(NamedTuple):
     links: int | None
     hashed_at: Any
 
+    @classmethod
+    def of(cls, row: LibraryFile, places: dict[int, Place]) -> FileFacts:
+        return cls(
+            row.pk,
+            places[row.library_id],
+            row.relative_path,
+            row.size_bytes,
+            row.mtime_ns,
+            row.ctime_ns,
+            row.inode,
+            row.device,
+            row.nlink,
+            row.hashed_at,
+        )
+
     @property
     def folder(self) -> str:
         return self.path.rpartition("/")[0]
@@ -109,6 +125,15 @@ def read_places(using: str = POLICY) -> dict[int, Place]:
             state.mount if state else LibraryState.Mount.UNKNOWN,
         )
     return places
+
+
+def present_files(digest: Digest, using: str = POLICY) -> QuerySet[LibraryFile]:
+    """The files of one content that are there, in the order of their ids."""
+    algorithm, content_hash = digest
+    files = LibraryFile.objects.using(using).filter(
+        hash_algorithm=algorithm, content_hash=content_hash, is_missing=False, needs_hash=False
+    )
+    return files.order_by("pk")
 
 
 def files_of(

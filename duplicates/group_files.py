@@ -11,13 +11,14 @@ from django.db.models import Max, Min, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from duplicates.facts import FileFacts, Place, read_places
+from duplicates.facts import FileFacts, present_files, read_places
 from duplicates.models import DuplicateGroup
 from duplicates.path_difference import Part, differences
 from duplicates.rules import decide
 from libraries.models import LibraryFile
 from libraries.names import to_display
 from libraries.showing import ROLE_WORDS
+from thumbnails.showing import LARGE, Picture, pictures
 
 #: Files on one page of a group: enough for every group but the odd one.
 PAGE_FILES = 24
@@ -48,10 +49,6 @@ class ShownFile:
     @property
     def whole_path(self) -> str:
         return to_display(self.facts.path)
-
-    @property
-    def full_path(self) -> str:
-        return to_display(f"{self.facts.place.root_path.rstrip('/')}/{self.facts.path}")
 
     @property
     def role_word(self) -> str:
@@ -98,9 +95,9 @@ def moment(nanoseconds: int | None) -> datetime | None:
 
 def page_of(group: DuplicateGroup, after: int = 0, size: int = PAGE_FILES) -> FilePage:
     """The group's files with a larger id than `after`, with what is different between those shown."""
-    rows = list(_files(group).filter(pk__gt=after).order_by("pk").annotate(now=Now())[: size + 1])
+    rows = list(_files(group).filter(pk__gt=after).annotate(now=Now())[: size + 1])
     shown, places = rows[:size], read_places()
-    found = [(_facts(row, places), row.now) for row in shown if row.library_id in places]
+    found = [(FileFacts.of(row, places), row.now) for row in shown if row.library_id in places]
     return FilePage(_as_shown(found), shown[-1].pk if len(rows) > size else None, after == 0)
 
 
@@ -111,27 +108,7 @@ def proved_between(group: DuplicateGroup) -> tuple[datetime | None, datetime | N
 
 
 def _files(group: DuplicateGroup) -> QuerySet[LibraryFile]:
-    return LibraryFile.objects.filter(
-        hash_algorithm=group.hash_algorithm,
-        content_hash=bytes(group.content_hash),
-        is_missing=False,
-        needs_hash=False,
-    )
-
-
-def _facts(row: LibraryFile, places: dict[int, Place]) -> FileFacts:
-    return FileFacts(
-        row.pk,
-        places[row.library_id],
-        row.relative_path,
-        row.size_bytes,
-        row.mtime_ns,
-        row.ctime_ns,
-        row.inode,
-        row.device,
-        row.nlink,
-        row.hashed_at,
-    )
+    return present_files((group.hash_algorithm, bytes(group.content_hash)))
 
 
 def _as_shown(found: list[tuple[FileFacts, datetime]]) -> list[ShownFile]:
@@ -170,3 +147,9 @@ def name_of(group: DuplicateGroup) -> str:
     """The name of the file that stands for the group, as it is stored."""
     paths = LibraryFile.objects.filter(pk=group.sample_file_id).values_list("relative_path", flat=True)
     return (paths.first() or "").rpartition("/")[2]
+
+
+def picture_of(group: DuplicateGroup, name: str, page: FilePage) -> Picture | None:
+    """The one picture that all of them are: of the file that stands for the group, or of any that is shown."""
+    files = [(group.sample_file_id, name), *((file.facts.id, file.facts.path) for file in page.files)]
+    return pictures({group.pk: files}, LARGE).get(group.pk)

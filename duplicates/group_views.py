@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.contrib import messages
@@ -17,7 +18,8 @@ from django_htmx.middleware import HtmxDetails
 
 from accounts.guarding import person, role_required
 from accounts.models import Role
-from duplicates import exporting, group_files, ignoring, listing, summary
+from duplicates import exporting, group_files, ignoring, ignoring_all, listing, summary
+from duplicates.choosing import marked_groups
 from duplicates.group_forms import FURTHER, FilterForm, said_by
 from duplicates.group_history import read_history
 from duplicates.listing import BadCursor, BadFilter, BadGroupKey, Filter, GroupPage
@@ -36,6 +38,8 @@ PATIENCE_SECONDS = 1.0
 FIRST_ORDER = "copies"
 #: Words of the address that say nothing about which groups are meant.
 ASIDE = ("cursor", "totals")
+#: In the session, for the next list that is shown: what was ignored in one go, so that it can be undone.
+JUST_IGNORED = "just_ignored"
 
 
 # --- The list ---------------------------------------------------------------------------------------------
@@ -64,11 +68,13 @@ def group_list(request: HttpRequest) -> HttpResponse:
     slot = read_slot({})
     context |= {
         **_filter_bar(said_by(filter), order),
+        "is_narrow": filter.ignored == "only" or ignoring_all.is_narrow(filter),
         "is_later": "cursor" in request.GET,
         "is_complete": page.is_complete,
         "slot": slot,
         "nothing": "" if rows or page.next_cursor else _why_nothing(filter, slot is not None),
         "totals": listing.totals(filter) if "totals" in request.GET else None,
+        "just_ignored": request.session.pop(JUST_IGNORED, None),
     }
     return render(request, "duplicates/list.html", context)
 
@@ -193,6 +199,7 @@ def group(request: HttpRequest, group_key: str) -> HttpResponse:
     context |= {
         "name": name,
         "media": media_of(name),
+        "shown_picture": group_files.picture_of(found, name, page),
         "now": page.files[0].now,
         "digest_hex": bytes(found.content_hash).hex(),
         "proved_first": first,
@@ -215,6 +222,7 @@ def preview(request: HttpRequest, group_key: str) -> HttpResponse:
         "page": page,
         "name": name,
         "media": media_of(name),
+        "shown_picture": group_files.picture_of(found, name, page),
         "more_files": max(found.file_count - len(page.files), 0),
     }
     return render(request, "duplicates/_preview.html", context)
@@ -249,7 +257,7 @@ def _after(request: HttpRequest) -> int:
 @role_required(Role.OPERATOR)
 def ignore(request: HttpRequest) -> HttpResponse:
     """Ignore the groups that were marked, or stop it, and go back to where they were shown."""
-    keys = request.POST.getlist("group")
+    keys = marked_groups(request.POST)
     if not keys:
         messages.error(request, _("No group is marked: nothing was done."))
     else:
@@ -274,6 +282,52 @@ def _ignore_all(request: HttpRequest, keys: list[str]) -> str:
     else:
         words = ngettext("%(count)d group is ignored.", "%(count)d groups are ignored.", len(keys))
     return words % {"count": len(keys)}
+
+
+@require_POST
+@role_required(Role.OPERATOR)
+def ignore_matching(request: HttpRequest) -> HttpResponse:
+    """Ignore all that a filter matches, or stop it; as far as it goes in a few seconds."""
+    actor = person(request).username
+    try:
+        filter = Filter.parse(QueryDict(request.POST.get("filter", "")).dict())
+        if "undo" in request.POST:
+            messages.success(request, _listed_again(*ignoring_all.list_again(filter, actor=actor)))
+        else:
+            note, cursor = request.POST.get("note", ""), request.POST.get("cursor") or None
+            batch = ignoring_all.ignore_matching(
+                filter, actor=actor, note=note, after=_number(request, "after"), cursor=cursor
+            )
+            request.session[JUST_IGNORED] = {**asdict(batch), "filter": filter.query(), "note": note}
+    except (BadCursor, BadFilter, Refused) as refusal:
+        messages.error(request, str(refusal))
+    return redirect(_back(request, []))
+
+
+@require_POST
+@role_required(Role.OPERATOR)
+def undo_ignoring(request: HttpRequest) -> HttpResponse:
+    """Take back what was ignored in one go, and nothing that was ignored before."""
+    after, upto = _number(request, "after"), _number(request, "upto")
+    if after is None or upto is None:
+        raise Http404(_("There is nothing to undo."))
+    batch = ignoring_all.Batch(after, upto, 0)
+    left = ignoring_all.undo(batch, actor=person(request).username)
+    if left.is_all:
+        messages.success(request, _("Undone: these groups are listed again."))
+    else:
+        request.session[JUST_IGNORED] = {**asdict(left), "is_all": True}
+    return redirect(_back(request, []))
+
+
+def _listed_again(count: int, is_all: bool) -> str:
+    words = ngettext("%(count)d group is listed again.", "%(count)d groups are listed again.", count) % {"count": count}
+    return words if is_all else f"{words} {_('There are more: press again to go on.')}"
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.POST.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
 
 
 def _back(request: HttpRequest, keys: list[str]) -> str:

@@ -33,7 +33,7 @@ def ignore(key: str, *, actor: str, note: str = "") -> IgnoredGroup:
     Raises `BadGroupKey`, and `Refused` for a note that can't be kept.
     """
     algorithm, digest = parse_group_key(key)
-    note = _checked(note)
+    note = checked_note(note)
     with transaction.atomic():
         ignored, is_new = IgnoredGroup.objects.get_or_create(
             hash_algorithm=algorithm, content_hash=digest, defaults={"note": note, "ignored_by": actor}
@@ -107,7 +107,8 @@ def _write(event: str, digest: Digest, actor: str, note: str = "", using: str = 
     write_event(ITEM, key, event, actor=actor, using=using, title=key, **payload)
 
 
-def _checked(note: str) -> str:
+def checked_note(note: str) -> str:
+    """As it is kept. Raises `Refused` for one that can't be."""
     text = note.strip()
     if len(text) > NOTE_CHARACTERS:
         raise Refused(f"A note may have {NOTE_CHARACTERS} characters; this has {len(text)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from database.routing import POLICY
-from duplicates.facts import MOST_DIGESTS, Digest, FileFacts, files_of, read_places
+from duplicates.facts import MOST_DIGESTS, Digest, FileFacts, files_of, present_files, read_places
 from libraries.models import LibraryFile
 
 #: Files that are held in memory at a time.
@@ -14,11 +14,7 @@ PORTION = 5_000
 
 def files_after(digest: Digest, after: int, count: int, using: str = POLICY) -> list[LibraryFile]:
     """Up to `count` present files of that content with a larger id than `after`, in the order of their ids."""
-    algorithm, content_hash = digest
-    files = LibraryFile.objects.using(using).filter(
-        hash_algorithm=algorithm, content_hash=content_hash, is_missing=False, needs_hash=False, pk__gt=after
-    )
-    return list(files.select_related("library").order_by("pk")[:count])
+    return list(present_files(digest, using).filter(pk__gt=after).select_related("library")[:count])
 
 
 def in_portions(groups: Iterable[tuple[Digest, int]], using: str = POLICY) -> Iterator[tuple[Digest, list[FileFacts]]]:
@@ -50,21 +46,4 @@ def _alone(digest: Digest, using: str) -> Iterator[tuple[Digest, list[FileFacts]
     after = 0
     while files := files_after(digest, after, PORTION, using):
         after = files[-1].pk
-        yield (
-            digest,
-            [
-                FileFacts(
-                    file.pk,
-                    places[file.library_id],
-                    file.relative_path,
-                    file.size_bytes,
-                    file.mtime_ns,
-                    file.ctime_ns,
-                    file.inode,
-                    file.device,
-                    file.nlink,
-                    file.hashed_at,
-                )
-                for file in files
-            ],
-        )
+        yield digest, [FileFacts.of(file, places) for file in files]

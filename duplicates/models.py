@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Length, Now
 
+from database.fields import PlainAutoField
 from jobs.lease import LeasedModel, LeasedQuerySet, LeaseRules
 from jobs.models import Job, legal
 from libraries.models import LibraryFile, LibraryRoot
@@ -60,15 +61,14 @@ class DuplicateGroup(models.Model):
             models.UniqueConstraint(fields=["hash_algorithm", "content_hash"], name="ux_duplicate_groups_digest"),
             models.CheckConstraint(condition=_is_digest("content_hash"), name="ck_duplicate_groups_content_hash"),
         ]
+        # The protocol's order ends with the digest, the others with the id: a shorter index is cheaper to keep.
         indexes = [
             models.Index(
                 fields=["by_files", "by_total", "hash_algorithm", "content_hash"], name="ix_duplicate_groups_files"
             ),
-            models.Index(
-                fields=["by_reclaimable", "hash_algorithm", "content_hash"], name="ix_duplicate_groups_reclaim"
-            ),
-            models.Index(fields=["by_newest", "hash_algorithm", "content_hash"], name="ix_duplicate_groups_newest"),
-            models.Index(fields=["by_size", "hash_algorithm", "content_hash"], name="ix_duplicate_groups_size"),
+            models.Index(fields=["by_reclaimable", "id"], name="ix_duplicate_groups_reclaim"),
+            models.Index(fields=["by_newest", "id"], name="ix_duplicate_groups_newest"),
+            models.Index(fields=["by_size", "id"], name="ix_duplicate_groups_size"),
         ]
 
     def __str__(self) -> str:
@@ -80,19 +80,22 @@ class DuplicateGroup(models.Model):
 
 
 class GroupChange(models.Model):
-    """A digest whose files changed since its group was counted: written by triggers, whoever changed them.
+    """A file that changed since its group was counted, with the digest it had before: written by triggers, whoever
+    changed it. The one it has now is read when the groups are counted.
 
     Never updated and not unique: a change that is not committed yet must not hide behind one that is being counted.
     """
 
-    hash_algorithm = models.CharField(max_length=16)
-    content_hash = models.BinaryField(max_length=32)
+    id = PlainAutoField(primary_key=True)
+    file_id = models.BigIntegerField(null=True)
+    hash_algorithm = models.CharField(max_length=16, null=True)  # noqa: DJ001
+    content_hash = models.BinaryField(max_length=32, null=True)
 
     class Meta:
         db_table = "duplicate_changes"
 
     def __str__(self) -> str:
-        return f"change of {group_key(self.hash_algorithm, self.content_hash)}"
+        return f"change of file {self.file_id}"
 
 
 class Summary(models.Model):

@@ -10,11 +10,10 @@ from logbook.recording import Watched, recorders
 
 #: What a group is counted from.
 _COUNTED = (
-    "library_id", "relative_path", "size_bytes", "mtime_ns", "inode", "device", "nlink", "is_missing", "needs_hash",
-    "hash_algorithm", "content_hash",
+    "id", "library_id", "relative_path", "size_bytes", "mtime_ns", "inode", "device", "nlink", "is_missing",
+    "needs_hash", "hash_algorithm", "content_hash",
 )  # fmt: skip
-_NOTE = "INSERT INTO duplicate_changes (hash_algorithm, content_hash)"
-_HAS = "{0}.content_hash IS NOT NULL AND {0}.hash_algorithm IS NOT NULL"
+_NOTE = "INSERT INTO duplicate_changes (file_id, hash_algorithm, content_hash)"
 _RECOUNT = (
     "UPDATE duplicate_summary SET is_stale = {true}, counted_file_id = 0,"
     " recounted_algorithm = '', recounted_hash = NULL"
@@ -23,23 +22,22 @@ _RECOUNT = (
 
 def _sqlite() -> dict[str, str]:
     """Files above `counted_file_id` are looked at in any case, so nothing needs to be noted of them."""
-    is_counted = "{}.id <= (SELECT counted_file_id FROM duplicate_summary WHERE id = 1)"
+    counted = "(SELECT counted_file_id FROM duplicate_summary WHERE id = 1)"
     differs = " OR ".join(f"OLD.{column} IS NOT NEW.{column}" for column in _COUNTED)
     return {
         "duplicates_note_insert": f"""CREATE TRIGGER duplicates_note_insert AFTER INSERT ON library_files
-WHEN {_HAS.format("NEW")} AND {is_counted.format("NEW")} BEGIN
-  {_NOTE} VALUES (NEW.hash_algorithm, NEW.content_hash);
+WHEN NEW.content_hash IS NOT NULL AND NEW.id <= {counted} BEGIN
+  {_NOTE} VALUES (NEW.id, NEW.hash_algorithm, NEW.content_hash);
 END""",
         "duplicates_note_update": f"""CREATE TRIGGER duplicates_note_update
 AFTER UPDATE OF {", ".join(_COUNTED)} ON library_files
-WHEN ({differs}) AND {is_counted.format("OLD")} BEGIN
-  {_NOTE} SELECT OLD.hash_algorithm, OLD.content_hash WHERE {_HAS.format("OLD")};
-  {_NOTE} SELECT NEW.hash_algorithm, NEW.content_hash WHERE {_HAS.format("NEW")}
-     AND (OLD.content_hash IS NOT NEW.content_hash OR OLD.hash_algorithm IS NOT NEW.hash_algorithm);
+WHEN ({differs}) AND (OLD.content_hash IS NOT NULL OR NEW.content_hash IS NOT NULL)
+ AND MIN(OLD.id, NEW.id) <= {counted} BEGIN
+  {_NOTE} VALUES (NEW.id, OLD.hash_algorithm, OLD.content_hash);
 END""",
         "duplicates_note_delete": f"""CREATE TRIGGER duplicates_note_delete AFTER DELETE ON library_files
-WHEN {_HAS.format("OLD")} AND {is_counted.format("OLD")} BEGIN
-  {_NOTE} VALUES (OLD.hash_algorithm, OLD.content_hash);
+WHEN OLD.content_hash IS NOT NULL AND OLD.id <= {counted} BEGIN
+  {_NOTE} VALUES (OLD.id, OLD.hash_algorithm, OLD.content_hash);
 END""",
         "duplicates_note_role": f"""CREATE TRIGGER duplicates_note_role
 AFTER UPDATE OF role, protected_folders ON library_roots
@@ -70,27 +68,28 @@ END $body$"""
 def _postgresql() -> list[DatabaseObject]:
     """Ids don't grow in the order of commits there, so every row is noted; many inserted at once cost one statement."""
     differs = " OR ".join(f"OLD.{column} IS DISTINCT FROM NEW.{column}" for column in _COUNTED)
-    other = "(OLD.hash_algorithm, OLD.content_hash) IS DISTINCT FROM (NEW.hash_algorithm, NEW.content_hash)"
-    noted = f"{_NOTE} SELECT DISTINCT hash_algorithm, content_hash FROM seen WHERE {_HAS.format('seen')};"
+    noted = (
+        f"{_NOTE} SELECT MIN(id), hash_algorithm, content_hash FROM seen WHERE content_hash IS NOT NULL GROUP BY 2, 3"
+    )
     return [
         *_function(
             "duplicates_note_insert",
-            noted,
+            f"{noted};",
             "library_files",
             "AFTER INSERT ON library_files REFERENCING NEW TABLE AS seen FOR EACH STATEMENT",
         ),
         *_function(
             "duplicates_note_delete",
-            noted,
+            f"{noted};",
             "library_files",
             "AFTER DELETE ON library_files REFERENCING OLD TABLE AS seen FOR EACH STATEMENT",
         ),
         *_function(
             "duplicates_note_update",
-            f"""IF {_HAS.format("OLD")} THEN {_NOTE} VALUES (OLD.hash_algorithm, OLD.content_hash); END IF;
-  IF {_HAS.format("NEW")} AND {other} THEN {_NOTE} VALUES (NEW.hash_algorithm, NEW.content_hash); END IF;""",
+            f"{_NOTE} VALUES (NEW.id, OLD.hash_algorithm, OLD.content_hash);",
             "library_files",
-            f"AFTER UPDATE OF {', '.join(_COUNTED)} ON library_files FOR EACH ROW WHEN ({differs})",
+            f"AFTER UPDATE OF {', '.join(_COUNTED)} ON library_files FOR EACH ROW"
+            f" WHEN (({differs}) AND (OLD.content_hash IS NOT NULL OR NEW.content_hash IS NOT NULL))",
         ),
         *_function(
             "duplicates_note_role",
@@ -158,7 +157,15 @@ END $body$"""
 
 OBJECTS = [
     *(
-        DatabaseObject("sqlite", "TRIGGER", name, sql, then=_RECOUNT.format(true="1"))
+        DatabaseObject(
+            "sqlite",
+            "TRIGGER",
+            name,
+            sql,
+            "library_files",
+            then=_RECOUNT.format(true="1"),
+            is_idle=name == "duplicates_note_insert",
+        )
         for name, sql in _sqlite().items()
     ),
     *_postgresql(),

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from accounts.guarding import ApiRequest, needs
 from accounts.models import Role
 from duplicates import planning
+from duplicates.choosing import LastCopy
 from duplicates.models import Action, Plan, PlanFile, RuleSet, group_key
 from duplicates.plan_words import described
 from jobs.api import Asked, Problem
@@ -187,15 +188,18 @@ def make_plan(request: ApiRequest, asked: NewPlan) -> Status[PlanOut]:
         if found is None:
             raise HttpError(404, f"There is no rule set {asked.rule_set!r}.")
         rules, name = found.rules, found.name
-    plan = planning.make_plan(
-        actor=request.auth.name,
-        action=asked.action,
-        rules=rules,
-        rule_set_name=name,
-        filter=asked.filter,
-        group_keys=asked.group_keys,
-        choices=asked.choices,
-    )
+    try:
+        plan = planning.make_plan(
+            actor=request.auth.name,
+            action=asked.action,
+            rules=rules,
+            rule_set_name=name,
+            filter=asked.filter,
+            group_keys=asked.group_keys,
+            choices=asked.choices,
+        )
+    except LastCopy as refusal:
+        raise HttpError(422, f"choices: {refusal}") from None
     return Status(201, _shown(_find(plan.pk)))
 
 

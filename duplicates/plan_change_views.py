@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from accounts.guarding import person, role_required
 from accounts.models import Role
 from duplicates import plan_changing, planning
+from duplicates.choosing import chosen_files, in_one_field, marked_groups
 from duplicates.facts import read_places
 from duplicates.filtering import MEDIA
 from duplicates.listing import BadFilter, Filter
@@ -28,8 +29,6 @@ from libraries.errors import NotThere
 from libraries.forms import SizeField
 from libraries.models import LibraryRoot
 from libraries.names import to_display
-
-CHOICE = "choice-"
 
 
 # --- A new one --------------------------------------------------------------------------------------------
@@ -50,7 +49,8 @@ def create(request: HttpRequest) -> HttpResponse:
     asked = ""
     try:
         asked = _asked_filter(request.POST)
-        if "marked" in request.POST and not request.POST.getlist("group"):
+        groups = marked_groups(request.POST)
+        if "marked" in request.POST and not groups:
             raise Refused(_("No group is marked."))
         rule_set = _rule_set(request.POST.get("rule_set", ""))
         plan = planning.make_plan(
@@ -59,17 +59,12 @@ def create(request: HttpRequest) -> HttpResponse:
             rules=rule_set.rules if rule_set else [],
             rule_set_name=rule_set.name if rule_set else "",
             filter=asked,
-            group_keys=request.POST.getlist("group"),
-            choices=_choices(request.POST),
+            group_keys=groups,
+            choices=chosen_files(request.POST),
         )
     except Refused as refusal:
         return _new_page(request, request.POST, asked, str(refusal))
     return redirect("plans:detail", plan.pk)
-
-
-def _choices(sent: QueryDict) -> dict[str, str]:
-    """`choice-17=keep`; an empty choice is none."""
-    return {name.removeprefix(CHOICE): str(sent[name]) for name in sent if name.startswith(CHOICE) and sent[name]}
 
 
 def _rule_set(named: str) -> RuleSet | None:
@@ -107,7 +102,7 @@ def _size(text: str) -> int:
 
 
 def _new_page(request: HttpRequest, sent: QueryDict, asked: str, refusal: str = "") -> HttpResponse:
-    groups, choices = sent.getlist("group"), _choices(sent)
+    groups, choices = marked_groups(sent), chosen_files(sent)
     context = {
         "refusal": refusal,
         "rule_sets": RuleSet.objects.all(),
@@ -115,8 +110,10 @@ def _new_page(request: HttpRequest, sent: QueryDict, asked: str, refusal: str = 
         "libraries": [(each.pk, to_display(each.name)) for each in LibraryRoot.objects.kept()],
         "media": [(name, MEDIA_WORDS.get(name, name)) for name in MEDIA],
         "sent": _sent(sent),
-        "groups": groups,
-        "choices": [(f"{CHOICE}{key}", choice) for key, choice in choices.items()],
+        "group_count": len(groups),
+        "groups": ",".join(groups),
+        "choice_count": len(choices),
+        "choices": in_one_field(choices),
         "filter": asked,
         "filter_words": filter_words(asked, read_places()),
         "is_given": bool(groups or asked) and "least_size" not in sent,

@@ -16,10 +16,12 @@ from duplicates.facts import Place, read_places
 from duplicates.models import Plan, PlanFile, PlanFolder, group_key
 from duplicates.path_difference import Part, differences
 from duplicates.plan_words import ACTION_WORDS, ShownWarning, described, filter_words, library_name
+from duplicates.showing import media_of
 from frame.templatetags.human import count_words
 from jobs.models import Job
 from jobs.showing import ShownJob
 from libraries.names import to_display
+from thumbnails.showing import Picture, pictures
 
 PATH_LETTERS = 240
 
@@ -139,6 +141,11 @@ class Block:
     items: list[ShownItem]
     #: Its first files stand on the page before.
     is_continued: bool
+    picture: Picture | None
+
+    @property
+    def media(self) -> str:
+        return media_of(self.items[0].item.relative_path)
 
     @property
     def key(self) -> str:
@@ -161,13 +168,18 @@ class Block:
 def blocks(items: Sequence[PlanFile], libraries: dict[int, Place], *, continues: PlanFile | None) -> list[Block]:
     """Neighbours of one content together, what stays first; `continues` is the last row of the page before."""
     made: list[Block] = []
-    for digest, some in groupby(items, key=_content):
-        rows = sorted(some, key=lambda item: (item.role != PlanFile.Role.KEEP, item.pk))
+    contents = [
+        (digest, sorted(some, key=lambda item: (item.role != PlanFile.Role.KEEP, item.pk)))
+        for digest, some in groupby(items, key=_content)
+    ]
+    # Best of the one that stays: it is there also when the plan has been carried out.
+    seen = pictures({digest: [(row.file_id, row.relative_path) for row in rows] for digest, rows in contents})
+    for digest, rows in contents:
         here = {item.pk for item in rows}
         parts = differences([item.relative_path for item in rows], PATH_LETTERS)
         is_continued = not made and continues is not None and _content(continues) == digest
         shown = [_shown(item, part, libraries, here) for item, part in zip(rows, parts, strict=True)]
-        made.append(Block(shown, is_continued))
+        made.append(Block(shown, is_continued, seen.get(digest)))
     return made
 
 

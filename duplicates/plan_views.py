@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from django_htmx.middleware import HtmxDetails
 
 from accounts.guarding import person
 from accounts.models import Role
+from duplicates.exporting import harmless_csv
 from duplicates.facts import read_places
 from duplicates.models import Plan, PlanFile, PlanFolder, group_key
 from duplicates.plan_showing import ShownPlan, as_folders, as_shown, blocks, shown
@@ -182,15 +182,15 @@ def export(request: HttpRequest, plan_id: int) -> StreamingHttpResponse:  # noqa
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    writer, places, after = csv.writer(_Line()), read_places(), 0
-    yield writer.writerow(
+    write_row, places, after = harmless_csv(_Line()), read_places(), 0
+    yield write_row(
         ["group_key", "role", "action", "taken_out", "library", "path", "path_hex", "size_bytes", "mtime_ns", "inode",
          "keeper_library", "keeper_path", "reason"]
     )  # fmt: skip
     while page := list(_items(plan).filter(pk__gt=after)[:EXPORT_ROWS]):
         for item in page:
             keeper = item.keeper
-            yield writer.writerow([
+            yield write_row([
                 group_key(item.hash_algorithm, item.content_hash), item.role, item.action or "", int(item.is_out),
                 _name(item.library_id, places), to_display(item.relative_path), to_bytes(item.relative_path).hex(),
                 item.size_bytes, item.mtime_ns, "" if item.inode is None else item.inode % 2**64,

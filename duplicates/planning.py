@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from database.clock import SecondsFromNow
 from database.routing import EXECUTOR
 from duplicates import listing
+from duplicates.choosing import refuse_last_copies
 from duplicates.models import Action, Plan, group_key
 from duplicates.plan_making import Making, parse_filter
 from duplicates.rules import RulesError, parse
@@ -73,6 +74,7 @@ def make_plan(
 ) -> Plan:
     """Save a plan and ask for its dry run. Raises `Refused` with what is wrong."""
     wish = checked(action, rules, rule_set_name, filter, group_keys, choices or {})
+    refuse_last_copies(wish.choices, parse(wish.rules))
     with transaction.atomic():
         plan = _save(wish, actor)
         job = enqueue(Job.Kind.DELETE, actor=actor, dry_run=True, payload={"plan_id": plan.pk})

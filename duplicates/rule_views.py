@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from accounts.guarding import person, role_required
@@ -115,7 +116,8 @@ def _sent(request: HttpRequest, libraries: Libraries, rule_set: RuleSet | None) 
             raise Http404(str(gone)) from None
         else:
             messages.success(request, _("The rules “%(name)s” are saved.") % {"name": saved.name})
-            return redirect("rules:list")
+            # HTMX would follow a redirect itself and put the whole list into the form's place.
+            return HttpResponseClientRedirect(reverse("rules:list")) if HtmxDetails(request) else redirect("rules:list")
     return _editor(request, draft, libraries, rule_set, is_refused=True)
 
 
@@ -138,6 +140,10 @@ def _editor(
         "has_libraries": bool(libraries.names),
         "preview": read_preview(parse(rules)) if is_usable else None,
     }
-    if HtmxDetails(request):
-        return render(request, "rules/_editor.html", context)
-    return render(request, "rules/edit.html", context)
+    if not HtmxDetails(request):
+        return render(request, "rules/edit.html", context)
+    answer = render(request, "rules/_editor.html", context)
+    if is_refused:
+        # What is wrong stands at the top, "Save" at the bottom.
+        answer["HX-Reswap"] = "outerHTML show:top"
+    return answer

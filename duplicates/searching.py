@@ -105,7 +105,7 @@ class Search:
             f"SELECT {self._by} FROM duplicate_groups g {where} ORDER BY {self._by} LIMIT 1 OFFSET {window - 1}",
             list(after or ()),
         )
-        return (*rows[0][:-1], bytes(rows[0][-1])) if rows else None
+        return tuple(bytes(value) if isinstance(value, memoryview) else value for value in rows[0]) if rows else None
 
     def _sum(self, bounds: str, values: list[Any]) -> Sums:
         source, source_values = self._source

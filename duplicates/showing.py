@@ -15,6 +15,7 @@ from duplicates.ignoring import ignored_among
 from duplicates.models import DuplicateGroup
 from duplicates.path_difference import Part, differences
 from libraries.names import to_display
+from thumbnails.showing import Picture, pictures
 
 #: Paths that a row shows; one of a group with more says how many there are besides.
 FIRST_PATHS = 3
@@ -30,6 +31,14 @@ SELECT f.hash_algorithm, f.content_hash, f.id, f.library_id, f.relative_path FRO
  WHERE f.hash_algorithm = %s AND f.content_hash = %s AND f.content_hash IS NOT NULL
    AND NOT f.is_missing AND NOT f.needs_hash
  ORDER BY f.id LIMIT {most}) AS first_files"""
+
+
+class FirstFile(NamedTuple):
+    """One of the few files by which a row tells what the group is."""
+
+    id: int
+    library: int
+    path: str
 
 
 class ShownPath(NamedTuple):
@@ -50,6 +59,7 @@ class ShownGroup:
     places: list[Place]
     paths: list[ShownPath]
     is_ignored: bool
+    picture: Picture | None
 
     @property
     def row_id(self) -> str:
@@ -86,36 +96,41 @@ def as_shown(groups: Sequence[DuplicateGroup], using: str = POLICY) -> list[Show
     places = read_places(using)
     digests = [(group.hash_algorithm, bytes(group.content_hash)) for group in groups]
     first, ignored = _first_files(digests, using), ignored_among(digests, using)
+    seen = pictures({digest: [(file.id, file.path) for file in files] for digest, files in first.items()})
     return [
-        _shown(group, first.get(digest, []), places, digest in ignored)
+        _shown(group, first.get(digest, []), places, digest in ignored, seen.get(digest))
         for group, digest in zip(groups, digests, strict=True)
     ]
 
 
 def _shown(
-    group: DuplicateGroup, files: list[tuple[int, str]], places: dict[int, Place], is_ignored: bool
+    group: DuplicateGroup,
+    files: list[FirstFile],
+    places: dict[int, Place],
+    is_ignored: bool,
+    picture: Picture | None,
 ) -> ShownGroup:
     # All of them, or two and "how many more".
     listed = files if group.file_count <= FIRST_PATHS else files[: FIRST_PATHS - 1]
-    parts = differences([path for _library, path in listed], PATH_LETTERS)
+    parts = differences([file.path for file in listed], PATH_LETTERS)
     paths = [
-        ShownPath(places[library], part, to_display(path))
-        for (library, path), part in zip(listed, parts, strict=True)
-        if library in places
+        ShownPath(places[file.library], part, to_display(file.path))
+        for file, part in zip(listed, parts, strict=True)
+        if file.library in places
     ]
-    name = files[0][1].rpartition("/")[2] if files else ""
+    name = files[0].path.rpartition("/")[2] if files else ""
     held = {int(key) for key in group.library_ids.split(",") if key}
     named = sorted((places[key] for key in held if key in places), key=lambda place: place.name)
-    return ShownGroup(group, name, media_of(name), named, paths, is_ignored)
+    return ShownGroup(group, name, media_of(name), named, paths, is_ignored, picture)
 
 
-def _first_files(digests: Sequence[Digest], using: str) -> dict[Digest, list[tuple[int, str]]]:
+def _first_files(digests: Sequence[Digest], using: str) -> dict[Digest, list[FirstFile]]:
     sql = " UNION ALL ".join([_FIRST.format(most=FIRST_PATHS)] * len(digests))
-    found: dict[Digest, list[tuple[int, str]]] = {}
+    found: dict[Digest, list[FirstFile]] = {}
     with connections[using].cursor() as cursor:
         cursor.execute(sql, [part for digest in digests for part in digest])
-        for algorithm, digest, _key, library, path in sorted(cursor.fetchall(), key=lambda row: row[2]):
-            found.setdefault((algorithm, bytes(digest)), []).append((library, path))
+        for algorithm, digest, *file in sorted(cursor.fetchall(), key=lambda row: row[2]):
+            found.setdefault((algorithm, bytes(digest)), []).append(FirstFile(*file))
     return found
 
 

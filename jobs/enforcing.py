@@ -29,6 +29,9 @@ _ALWAYS = frozenset({
     sqlite3.SQLITE_DROP_TEMP_INDEX,
 })  # fmt: skip
 _READ_PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "index_list", "index_info", "page_count"})
+_SCHEMA = frozenset({"sqlite_master", "sqlite_schema"})
+#: A path that inserts into a table may set its idle triggers aside (`database.objects.without_idle_triggers`).
+_SET_ASIDE = frozenset({sqlite3.SQLITE_DROP_TRIGGER, sqlite3.SQLITE_CREATE_TRIGGER})
 #: The path of a connection that nobody has put on one: it may read, and append to the logbook.
 NO_PATH = ""
 #: The path each executor connection is on.
@@ -76,6 +79,7 @@ class _Authorizer:
     def __init__(self, path: str) -> None:
         self.path = path
         self.triggers = {each.name for each in expected("sqlite") if each.kind == "TRIGGER"}
+        self.idle = {(each.name, each.table) for each in expected("sqlite") if each.is_idle and self._on(each.table)}
 
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, trigger: str | None
@@ -93,6 +97,9 @@ class _Authorizer:
             return self._allows_pragma(first, second)
         if trigger in self.triggers and first in KEPT_BY_TRIGGERS:
             return True
+        if self.idle and (first in _SCHEMA or action in _SET_ASIDE):
+            # SQLite lets nobody write into its schema by other means than a statement that defines something.
+            return first in _SCHEMA or (first, second) in self.idle
         if action == sqlite3.SQLITE_INSERT:
             return first in APPEND_ONLY or (first in RULES and RULES[first].may_insert and self._on(first))
         if action == sqlite3.SQLITE_UPDATE:

@@ -33,6 +33,10 @@ GAVE_WAY = "GAVE_WAY"
 PAUSED = "PAUSED"
 
 
+#: A long queue gives its thread back now and then, so that the other queues get their turn.
+TURN_SECONDS = 10.0
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a row ends, with the columns that tell of it."""
@@ -85,8 +89,9 @@ def worker_name() -> str:
 
 
 def drain(name: str) -> int:
-    """Carry out rows of one queue until none is due or the consumer stops; return how many."""
+    """Carry out rows of one queue until none is due, the turn is over or the consumer stops; return how many."""
     queue, done = _queues[name], 0
+    until = time.monotonic() + TURN_SECONDS
     while not stopping.is_requested():
         lease = queue.claimable().claim(worker_name())
         if lease is None:
@@ -96,6 +101,9 @@ def drain(name: str) -> int:
         reach("claimed")
         carry_out(queue, lease)
         done += 1
+        if time.monotonic() > until:
+            ring(name)
+            break
     return done
 
 

@@ -128,6 +128,8 @@ class LeasedQuerySet(models.QuerySet[M]):
         return taken == 1
 
     def _recover(self) -> int:
+        if not self.stale().exists():
+            return 0  # nearly always so, and cheaper to ask than an UPDATE that finds nothing
         rules = self.model.lease_rules
         return self.stale().update(
             status=rules.recovered,

@@ -204,6 +204,17 @@ class WalMaintenanceJob(LeasedModel):
         return f"checkpoint {self.requested_mode} {self.pk}"
 
 
+class WalSize(models.Model):
+    """How large SQLite's write-ahead log was at a moment, for the page that shows it over time."""
+
+    seen_at = models.DateTimeField(db_default=Now())
+    bytes_size = models.BigIntegerField()
+
+    class Meta:
+        db_table = "wal_sizes"
+        indexes = [models.Index(fields=["seen_at"], name="ix_wal_sizes_seen")]
+
+
 class IoRateLimit(models.Model):
     """A virtual clock for one I/O budget: when the next byte may be read."""
 

@@ -42,6 +42,18 @@ ADVICE = {
         "It was one of several waiting jobs in the database that was adopted, and only one may wait. "
         "Put it back in the queue, or cancel it."
     ),
+    "NOT_AUTHORISED": gettext_noop(
+        "It asked for a real removal, which this version carries out for nobody. No file was touched. "
+        "Make a plan instead: that shows what would be done."
+    ),
+    "NO_PLAN": gettext_noop(
+        "No plan waits for this job: it was discarded or made anew, or the job was put in by hand. No file was "
+        "touched. Make a plan on the page of the plans; trying this job again helps nothing."
+    ),
+    "PLAN_REFUSED": gettext_noop(
+        "The plan's rules or its filter can't be used any more; the message says what is wrong. "
+        "Mend the keep rules, then make the plan anew."
+    ),
 }
 OTHER_ADVICE = gettext_noop("Read the message, mend the cause, then try the job again.")
 

@@ -52,6 +52,10 @@ _SCAN_RESULT = frozenset({
 })  # fmt: skip
 _HASH_RUN = frozenset({"phase", "files_done", "files_total", "bytes_done", "bytes_total", "busy_seconds"})
 
+_GROUP = frozenset({
+    "size_bytes", "file_count", "total_size_bytes", "inode_count", "reclaimable_bytes", "newest_ns", "sample_file_id",
+    "library_ids", "spans_libraries",
+})  # fmt: skip
 RULES: dict[str, TableRules] = {
     "jobs": TableRules({
         "claim": frozenset({"status", "started_at"}) | LEASE,
@@ -108,7 +112,7 @@ RULES: dict[str, TableRules] = {
         deletes_on=frozenset({"hash", "scan"}),
     ),
     # The summary of the groups is derived: whoever counts may write it.
-    "duplicate_groups": TableRules({"count": frozenset()}, may_insert=True, deletes_on=frozenset({"count"})),
+    "duplicate_groups": TableRules({"count": _GROUP}, may_insert=True, deletes_on=frozenset({"count"})),
     "duplicate_changes": TableRules({"count": frozenset()}, deletes_on=frozenset({"count"})),
     "duplicate_summary": TableRules(
         {"count": frozenset({"counted_file_id", "is_stale", "recounted_algorithm", "recounted_hash"})}, may_insert=True

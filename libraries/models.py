@@ -202,9 +202,20 @@ class LibraryFile(models.Model):
             ),
         ]
         indexes = [
-            # Members of a group, and the groups themselves, in the order of their files' ids.
+            # Members of a group, and the groups themselves, in the order of their files' ids. With all that groups are
+            # counted from: the rows are scattered over the whole table, and would have to be looked up one by one.
             models.Index(
-                fields=["hash_algorithm", "content_hash", "id"],
+                fields=[
+                    "hash_algorithm",
+                    "content_hash",
+                    "id",
+                    "library_id",
+                    "size_bytes",
+                    "mtime_ns",
+                    "nlink",
+                    "is_missing",
+                    "needs_hash",
+                ],
                 name="ix_library_files_dedup_group",
                 # `content_hash = x` implies this to both planners, however else a query is written.
                 condition=Q(content_hash__isnull=False),

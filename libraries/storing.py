@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import IntegrityError, connections, transaction
 
+from database.objects import without_idle_triggers
 from database.routing import EXECUTOR
 from libraries.id_set import IdSet
 from libraries.reading import SeenRow
@@ -106,7 +107,7 @@ class Store:
         """
         into = f"INSERT INTO library_files ({_COLUMNS}) SELECT {self._values()} FROM seen_batch s"
         try:
-            with transaction.atomic(using=EXECUTOR):
+            with transaction.atomic(using=EXECUTOR), without_idle_triggers(self.connection, "library_files"):
                 self._run(into)
         except IntegrityError:
             # Somebody else stored one of these paths meanwhile: what was seen last counts. The longer statement

@@ -27,6 +27,16 @@ WORDS = {
     "removed": gettext_noop("Removed from the index"),
     "rows_removed": gettext_noop("Its rows are gone"),
     "raised": gettext_noop("Moved up in the queue"),
+    "planned": gettext_noop("Plan made"),
+    "taken_out": gettext_noop("Files taken out of the plan"),
+    "put_back": gettext_noop("Files put back into the plan"),
+    "folder_taken_out": gettext_noop("Folder taken out of the plan"),
+    "folder_put_back": gettext_noop("Folder put back into the plan"),
+    "keeper_swapped": gettext_noop("Another copy chosen to stay"),
+    "discarded": gettext_noop("Plan discarded"),
+    "rules_added": gettext_noop("Keep rules added"),
+    "rules_changed": gettext_noop("Keep rules changed"),
+    "rules_removed": gettext_noop("Keep rules removed"),
 }
 #: Parts of the payload that a page shows in a place of their own.
 PLACED = frozenset({"reason", "message", "as_job", "exit"})

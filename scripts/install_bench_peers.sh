@@ -19,6 +19,12 @@ if [ -n "$missing" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1
 elif [ -n "$missing" ]; then
     echo "dedupfs: not there to race against:$missing (on Debian: sudo apt-get install$missing)" >&2
 fi
+# libvips, to race thumbnails against.
+if ! .venv/bin/python -c "import pyvips" 2>/dev/null; then
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "pyvips[binary]" ||
+        echo "dedupfs: no pyvips here" >&2
+fi
+
 if ! command -v jdupes >/dev/null 2>&1; then
     echo "dedupfs: the benchmarks need jdupes: its answer is what ours is held against" >&2
     exit 2

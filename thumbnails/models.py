@@ -79,6 +79,8 @@ class Thumbnail(LeasedModel):
     width = models.IntegerField(null=True, blank=True)
     height = models.IntegerField(null=True, blank=True)
     bytes_size = models.BigIntegerField(null=True, blank=True)
+    #: When somebody last asked for the picture: the cache lets go of those nobody looks at first.
+    last_used_at = models.DateTimeField(db_default=Now())
     error_code = models.CharField(max_length=64, null=True, blank=True)  # noqa: DJ001
     error_message = models.TextField(null=True, blank=True)  # noqa: DJ001
     error_count = models.IntegerField(db_default=0)
@@ -102,6 +104,8 @@ class Thumbnail(LeasedModel):
             models.Index(fields=["status", "media_type", "created_at", "id"], name="ix_thumbnails_claim"),
             # Clean-up: is anything of this group still waiting or running?
             models.Index(fields=["group_key", "status"], name="ix_thumbnails_group"),
+            # The cache's limit: what it holds, and what was not looked at for longest.
+            models.Index(fields=["status", "last_used_at", "id", "bytes_size"], name="ix_thumbnails_used"),
         ]
 
     def __str__(self) -> str:

@@ -146,6 +146,16 @@
     countChoice();
   }
 
+  // The server reads a thousand fields and no more: all marks travel together in one.
+  function inOneField(data) {
+    const choices = [...data].filter(([name]) => name.startsWith("choice-"));
+    const groups = data.getAll("group");
+    for (const [name] of choices) data.delete(name);
+    data.delete("group");
+    if (choices.length) data.set("choices", choices.map(([name, value]) => `${name.slice("choice-".length)}:${value}`).join(","));
+    if (groups.length) data.set("groups", groups.join(","));
+  }
+
   // --- Wiring ---
   function begin() {
     for (const element of document.querySelectorAll("[data-mark-all], [data-clear], [data-dialog], [data-only]")) {
@@ -196,6 +206,7 @@
   document.addEventListener("htmx:afterRequest", function (event) {
     if (!event.detail.successful) goesOn = false;
   });
+  document.addEventListener("formdata", (event) => inOneField(event.formData));
   window.addEventListener("pageshow", begin);
   begin();
 })();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.core.management import call_command
-from django.db import connection, connections
+from django.db import DatabaseError, connection, connections
 
 from database import objects
 from database.objects import Drift
@@ -76,3 +76,35 @@ def test_triggers_work_for_an_executor_that_may_not_write_the_logbook_by_itself(
     with transaction_on("claim"), connections[EXECUTOR].cursor() as cursor:
         cursor.execute("SELECT count(*) FROM logbook_events")
         assert cursor.fetchone()[0] == 3
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite copies rows because of a trigger")
+def test_an_executor_sets_aside_the_idle_trigger_of_the_table_it_fills_and_nothing_else() -> None:
+    def triggers() -> set[str]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'library_files'")
+            return {name for (name,) in cursor.fetchall()}
+
+    before = triggers()
+    idle = {each.name for each in objects.expected("sqlite") if each.is_idle}
+    assert idle
+    assert idle < before
+    with (
+        transaction_on("scan"),
+        objects.without_idle_triggers(connections[EXECUTOR], "library_files"),
+        connections[EXECUTOR].cursor() as cursor,
+    ):
+        cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'library_files'")
+        assert {name for (name,) in cursor.fetchall()} == before - idle
+    assert triggers() == before
+    assert objects.drift(connection) == []
+    refused = [
+        (path, f"DROP TRIGGER {name}")
+        for path, names in (("scan", before - idle), ("claim", before), ("count", before))
+        for name in sorted(names)
+    ]
+    refused += [("scan", "DELETE FROM sqlite_master"), ("scan", "DROP TABLE library_files")]
+    for path, sql in refused:
+        with pytest.raises(DatabaseError), transaction_on(path), connections[EXECUTOR].cursor() as cursor:
+            cursor.execute(sql)
+    assert triggers() == before

@@ -8,47 +8,19 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from accounts.models import Role
-from duplicates import folder_pairs, overlapping, planning
+from duplicates import folder_pairs, overlapping
 from duplicates.models import FolderPair, FolderSearch, IgnoredGroup, Plan
-from jobs import executing, handlers
+from jobs import executing
 from jobs.models import WorkerHeartbeat
 from libraries.models import LibraryFile, LibraryRoot
 from libraries.names import to_text
 from tests import factories
 from tests.duplicates.test_overlapping import index, search
-from tests.libraries.conftest import logged_in
+from tests.pages import HTMX, text_of, words_of
 
 pytestmark = pytest.mark.django_db
 
-HTMX = {"HX-Request": "true"}
 ADDRESS = "/duplicates/folders/"
-
-
-@pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    overlapping.register()
-    monkeypatch.setitem(handlers._handlers, "delete", planning.carry_out)
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
-
-
-@pytest.fixture
-def operator() -> Client:
-    return logged_in(Role.OPERATOR)
-
-
-def text_of(client: Client, address: str, **headers: str) -> str:
-    answer = client.get(address, headers=headers)
-    assert answer.status_code == 200, answer.status_code
-    return answer.content.decode()
-
-
-def words_of(html: str) -> str:
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
 
 
 def one_pair() -> FolderPair:

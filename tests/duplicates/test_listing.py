@@ -78,7 +78,11 @@ def test_pages_list_each_group_once_in_their_order() -> None:
     for order, figures in FIGURES.items():
         for size in (1, 3, 13, 100):
             found = walk(order=order, size=size)
-            groups = sorted(DuplicateGroup.objects.all(), key=lambda group: (*figures(group), group.key))
+
+            def place(group: DuplicateGroup, order: str = order, figures: Any = figures) -> tuple[Any, ...]:
+                return (*figures(group), group.key if order == "copies" else group.pk)
+
+            groups = sorted(DuplicateGroup.objects.all(), key=place)
             assert found == [group.key for group in groups]
             assert len(found) == 13
 
@@ -148,17 +152,30 @@ BAD = [
     encoded(GOOD | {"content_hash_hex": "zz" * 32}),
     encoded(GOOD | {"more": 1}),
     encoded({key: value for key, value in GOOD.items() if key != "total_size_bytes"}),
-    encoded({"order": "size", "size_bytes": 1, "hash_algorithm": "sha256", "content_hash_hex": "0f" * 32}),
+    encoded({"order": "size", "size_bytes": 1, "id": 1}),
     base64.urlsafe_b64encode(b"\xff\xfe").decode(),
     base64.urlsafe_b64encode(b"[" * 700).decode(),
     "A" * 5000,
 ]
 
 
+SIZED = {"order": "size", "size_bytes": 1, "id": 1}
+BAD_SIZED = [
+    encoded(GOOD),
+    encoded(SIZED | {"order": "newest"}),
+    encoded(SIZED | {"id": "1"}),
+    encoded(SIZED | {"id": True}),
+    encoded(SIZED | {"id": 2**63}),
+    encoded(SIZED | {"size_bytes": None}),
+    encoded({"order": "size", "size_bytes": 1, "hash_algorithm": "sha256", "content_hash_hex": "0f" * 32}),
+]
+
+
 def test_any_other_cursor_is_refused() -> None:
-    for cursor in BAD:
-        with pytest.raises(BadCursor):
-            listing.page(ALL, "copies", cursor, 5)
+    for order, cursors in (("copies", BAD), ("size", BAD_SIZED)):
+        for cursor in cursors:
+            with pytest.raises(BadCursor):
+                listing.page(ALL, order, cursor, 5)
 
 
 @pytest.mark.usefixtures("many")
@@ -181,7 +198,8 @@ def test_a_cursor_of_one_order_is_none_of_another() -> None:
 )
 def test_every_cursor_that_can_be_made_is_accepted(order: str, figures: list[int], digest: bytes, name: str) -> None:
     chosen = ORDERS[order]
-    anchor = (*figures[: len(chosen.figures)], name, digest)
+    last = (name, digest) if order == "copies" else (figures[-1],)
+    anchor = (*figures[: len(chosen.figures)], *last)
     assert chosen.place(chosen.cursor(anchor)) == anchor
 
 

@@ -27,11 +27,6 @@ from tests import factories
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(autouse=True)
-def _registered() -> None:
-    overlapping.register()
-
-
 def index(library: LibraryRoot, files: Mapping[str, bytes | None], size: int = 10) -> None:
     """Rows of a scanned and hashed library: path → content, or None for a file that was never hashed."""
     LibraryFile.objects.bulk_create(_row(library, path, content, size) for path, content in files.items())

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts.models import Role
 from duplicates import plan_changing, planning
 from duplicates.models import Plan, PlanFolder
 from jobs import deciding
@@ -17,38 +16,11 @@ from jobs.executing import drain
 from jobs.models import Job
 from libraries.models import LibraryRoot
 from libraries.names import to_text
-from tests import factories
 from tests.duplicates.plans import SHORTEST, copies, digest, item, library, paths, planned, rule_set
+from tests.pages import HTMX, text_of, words_of
 
 pytestmark = pytest.mark.django_db
-HTMX = {"HX-Request": "true"}
 HOSTILE = to_text(b"caf\xe9 <script>alert(1)</script>\n.jpg")
-
-
-def logged_in(role: Role) -> Client:
-    client = Client()
-    client.force_login(factories.user(role.value, role))
-    return client
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
-
-
-@pytest.fixture
-def operator() -> Client:
-    return logged_in(Role.OPERATOR)
-
-
-def text_of(client: Client, address: str, **headers: str) -> str:
-    answer = client.get(address, headers=headers)
-    assert answer.status_code == 200, answer.status_code
-    return answer.content.decode()
-
-
-def words_of(html: str) -> str:
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
 
 
 def waiting() -> Plan:
@@ -293,6 +265,25 @@ def test_what_can_not_be_planned_is_said_in_the_form(operator: Client, sent: dic
     assert not Plan.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [({"is_writable": False}, "“photos” can't be written to"), ({"mount": "absent"}, "its folder is not there")],
+)
+def test_a_plan_for_files_that_nothing_can_be_done_to_says_so_in_red(
+    operator: Client, state: dict[str, Any], said: str
+) -> None:
+    files = copies(library(**state), 1, "a", "old/a")
+    sent = {"action": "trash", f"choice-{files[1].pk}": "remove"}
+    for wish in ({"rule_set": rule_set().pk, "action": "trash"}, sent):
+        operator.post("/plans/create/", wish)
+        drain("jobs")
+        plan = Plan.objects.latest("pk")
+        assert paths(plan, "remove") == ["old/a"]
+        html = text_of(operator, f"/plans/{plan.pk}/")
+        (warning,) = re.findall(r'<li class="plan-warning is-danger".*?</li>', html, flags=re.S)
+        assert said in words_of(warning)
+
+
 # --- CSV and API ------------------------------------------------------------------------------------------
 def test_csv_has_every_file(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duplicates.plan_views.EXPORT_ROWS", 2)
@@ -305,6 +296,18 @@ def test_csv_has_every_file(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> 
     assert [(row["role"], row["taken_out"]) for row in rows] == [("keep", "0"), ("remove", "1"), ("remove", "0")]
     assert rows[2]["keeper_path"] == "a"
     assert bytes.fromhex(rows[2]["path_hex"]) == b"old/caf\xe9 <script>alert(1)</script>\n.jpg"
+
+
+def test_no_cell_of_the_csv_is_a_formula(viewer: Client) -> None:
+    photos = library("=HYPERLINK(evil)")
+    copies(photos, 1, "-1+2", "@old/=cmd|' /C calc'!A0")
+    text = viewer.get(f"/plans/{planned().pk}/csv/").getvalue().decode()
+    rows = list(csv.DictReader(StringIO(text)))
+    assert [row["path"] for row in rows] == ["'-1+2", "'@old/=cmd|' /C calc'!A0"]
+    assert {row["library"] for row in rows} == {"'=HYPERLINK(evil)"}
+    assert rows[1]["keeper_path"] == "'-1+2"
+    assert bytes.fromhex(rows[0]["path_hex"]) == b"-1+2"
+    assert all(cell.startswith('"') or cell.isdecimal() for cell in text.splitlines()[1].split(",")), "text is quoted"
 
 
 def test_the_api_makes_and_reads_plans(operator: Client, viewer: Client) -> None:

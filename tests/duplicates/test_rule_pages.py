@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from html import unescape
 from typing import Any
 
 import pytest
@@ -17,32 +16,16 @@ from libraries.models import LibraryFile
 from libraries.names import to_text
 from logbook.models import LogbookEvent
 from tests import factories
+from tests.pages import HTMX, words_of
 
 pytestmark = pytest.mark.django_db
 
-HTMX = {"HX-Request": "true"}
 HOSTILE = to_text(b"caf\xe9 <script>alert(1)</script>.jpg")
 
 
-def logged_in(role: Role) -> Client:
-    client = Client()
-    client.force_login(factories.user(role.value, role))
-    return client
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
-
-
-@pytest.fixture
-def operator() -> Client:
-    return logged_in(Role.OPERATOR)
-
-
-def words_of(answer: Any) -> str:
+def read(answer: Any) -> str:
     assert answer.status_code == 200, answer.status_code
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", answer.content.decode())))
+    return words_of(answer.content.decode())
 
 
 def form(*rules: tuple[str, str], name: str = "Mine", **more: str) -> dict[str, str]:
@@ -76,7 +59,7 @@ def twins(*files: tuple[Any, str, int], content: bytes = b"1" * 32) -> None:
 
 # --- The list -----------------------------------------------------------------------------------------------
 def test_empty_list_explains_and_offers_two_sets_to_start_from(viewer: Client, operator: Client) -> None:
-    words = words_of(operator.get("/rules/"))
+    words = read(operator.get("/rules/"))
     assert "No rules yet" in words
     assert "its twin in Downloads goes" in words
     assert words.count("Start from this") == 2
@@ -101,7 +84,7 @@ def test_list_shows_rules_in_words_and_the_plans_made_with_them(viewer: Client) 
     made("Photos first", [{"kind": "keep_in", "folders": folders}, {"kind": "keep_copies", "count": 2}])
     Plan.objects.create(rule_set_name="Photos first")
     changing.change(library.pk, actor="ada", name="Pictures")
-    words = words_of(viewer.get("/rules/"))
+    words = read(viewer.get("/rules/"))
     assert "Keep in folders: Pictures/2019, then library 4711 (removed)" in words
     assert "Keep 2 copies" in words
     assert re.search(r"Photos first .* 1 just now", words)
@@ -110,8 +93,8 @@ def test_list_shows_rules_in_words_and_the_plans_made_with_them(viewer: Client) 
 
 def test_list_shows_a_set_that_somebody_broke(operator: Client) -> None:
     broken = RuleSet.objects.create(name="Broken", rules=[{"kind": "eat"}])
-    assert "Rule 1: A rule is an object" in words_of(operator.get("/rules/"))
-    assert "These rules can't be used" in words_of(operator.get(f"/rules/{broken.pk}/"))
+    assert "Rule 1: A rule is an object" in read(operator.get("/rules/"))
+    assert "These rules can't be used" in read(operator.get(f"/rules/{broken.pk}/"))
 
 
 # --- Writing ------------------------------------------------------------------------------------------------
@@ -160,10 +143,10 @@ def test_what_is_wrong_is_said_beside_its_rule_and_nothing_is_saved(operator: Cl
 
 def test_a_name_that_is_taken_is_refused(operator: Client) -> None:
     made("Mine")
-    assert "There is a set “Mine” already" in words_of(operator.post("/rules/add/", form(("keep_oldest", ""))))
+    assert "There is a set “Mine” already" in read(operator.post("/rules/add/", form(("keep_oldest", ""))))
     other = made("Other")
-    assert "There is a set “Mine” already" in words_of(operator.post(f"/rules/{other.pk}/", form()))
-    assert "at most" not in words_of(operator.post("/rules/add/", form(name="n" * 101)))
+    assert "There is a set “Mine” already" in read(operator.post(f"/rules/{other.pk}/", form()))
+    assert "at most" not in read(operator.post("/rules/add/", form(name="n" * 101)))
     assert RuleSet.objects.count() == 2
 
 
@@ -193,10 +176,22 @@ def test_htmx_gets_the_form_alone(operator: Client) -> None:
     assert "field-error" not in html, "a row that was only just added is no mistake yet"
 
 
+def test_htmx_is_led_to_the_list_once_a_set_is_saved_and_to_the_problem_if_not(operator: Client) -> None:
+    answer = operator.post("/rules/add/", form(("keep_oldest", ""), do="save"), headers=HTMX)
+    assert (answer.status_code, answer["HX-Redirect"]) == (200, "/rules/")
+    assert answer.content == b""
+    assert RuleSet.objects.count() == 1
+    answer = operator.post("/rules/add/", form(("keep_copies", "many"), do="save", name="Other"), headers=HTMX)
+    assert (answer.status_code, answer["HX-Reswap"]) == (200, "outerHTML show:top")
+    assert "Nothing was saved" in read(answer)
+    assert "HX-Reswap" not in operator.post("/rules/add/", form(do="add", new="keep_in"), headers=HTMX)
+    assert RuleSet.objects.count() == 1
+
+
 def test_a_set_has_no_more_rules_than_it_may(operator: Client) -> None:
     rows = [("keep_oldest", "")] * 50
     assert len(rows_in(operator.post("/rules/add/", form(*rows, do="add", new="keep_newest")))) == 50
-    assert "A set may have 50 rules" in words_of(operator.post("/rules/add/", form(*rows, ("keep_oldest", ""))))
+    assert "A set may have 50 rules" in read(operator.post("/rules/add/", form(*rows, ("keep_oldest", ""))))
 
 
 def test_a_library_that_is_gone_does_not_keep_its_rules_from_being_changed(operator: Client) -> None:
@@ -241,13 +236,13 @@ def test_folders_are_written_as_they_are_read_whatever_their_names_hold() -> Non
 def test_preview_says_of_each_file_what_would_become_of_it(operator: Client, viewer: Client) -> None:
     photos, loads = factories.library("Photos"), factories.library("Downloads")
     twins((photos, HOSTILE, 1), (loads, "b.jpg", 2))
-    words = words_of(operator.post("/rules/add/", form(("keep_oldest", ""), do="show")))
+    words = read(operator.post("/rules/add/", form(("keep_oldest", ""), do="show")))
     assert "In the group with most to win: 1 would go, 1 would stay." in words
     assert "Goes: Photos/caf\\xe9 <script>alert(1)</script>.jpg stays by rule 1 (Keep the oldest)." in words
     rule_set = made(rules=[{"kind": "keep_newest"}])
     answer = viewer.get(f"/rules/{rule_set.pk}/")
     assert "<script>alert" not in answer.content.decode()
-    assert "Stays by rule 1: it is newer than" in words_of(answer)
+    assert "Stays by rule 1: it is newer than" in read(answer)
     assert LibraryFile.objects.count() == 2
 
 
@@ -263,7 +258,7 @@ def test_preview_shows_only_so_many_groups_and_files(operator: Client) -> None:
 
 def test_preview_waits_until_every_rule_says_what_it_needs(operator: Client) -> None:
     for rows in ([("keep_in", "")], [], [("keep_copies", "none")]):
-        assert "Shown here as soon as" in words_of(operator.post("/rules/add/", form(*rows, do="show")))
+        assert "Shown here as soon as" in read(operator.post("/rules/add/", form(*rows, do="show")))
 
 
 # --- Removing, and who may ----------------------------------------------------------------------------------
@@ -271,7 +266,7 @@ def test_removing_asks_first_and_leaves_plans_as_they_are(operator: Client) -> N
     rule_set = made()
     Plan.objects.create(rule_set_name="Mine", rules=rule_set.rules)
     address = f"/rules/{rule_set.pk}/remove/"
-    assert "1 plan was made with it." in words_of(operator.get(address))
+    assert "1 plan was made with it." in read(operator.get(address))
     assert RuleSet.objects.exists()
     assert operator.post(address).status_code == 302
     assert not RuleSet.objects.exists()

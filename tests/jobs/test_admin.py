@@ -16,6 +16,19 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounts.models import Role
+from duplicates import summary
+from duplicates.models import (
+    DuplicateGroup,
+    FolderPair,
+    FolderSearch,
+    GroupChange,
+    IgnoredGroup,
+    Plan,
+    PlanFile,
+    PlanFolder,
+    RuleSet,
+    Summary,
+)
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WorkerHeartbeat
 from libraries.models import HashRun, HashState, LibraryFile, LibraryState, Rehash, ScanError, ScanRequest, ScanSession
 from logbook.models import LogbookEvent, LogbookItem
@@ -27,9 +40,11 @@ pytestmark = pytest.mark.django_db
 TABLES = {
     "jobs", "wal_maintenance_jobs", "io_rate_limits", "worker_heartbeats", "library_roots", "library_files",
     "scan_sessions", "thumbnails", "thumbnail_cleanup_jobs", "logbook_items", "logbook_events", "library_states",
-    "scan_requests", "scan_errors", "hash_states", "hash_runs", "rehashes",
+    "scan_requests", "scan_errors", "hash_states", "hash_runs", "rehashes", "duplicate_groups", "duplicate_changes",
+    "duplicate_summary", "ignored_groups", "rule_sets", "plans", "plan_files", "plan_folders", "folder_searches",
+    "folder_pairs",
 }  # fmt: skip
-LEASED = (Job, WalMaintenanceJob, Thumbnail, ThumbnailCleanupJob)
+LEASED = (Job, WalMaintenanceJob, Thumbnail, ThumbnailCleanupJob, FolderSearch)
 
 
 def logged_in(role: Role) -> Client:
@@ -64,9 +79,11 @@ def one_of_each() -> dict[type[Model], Model]:
     """A row in every table, as full of content as rows get."""
     running, _ = factories.running_job("scan", payload={"library_id": 1})
     session = ScanSession.objects.create()
-    file = factories.library_file(
-        "sub/ä.jpg", hash_algorithm="blake3", content_hash=b"\x0f" * 32, last_seen_scan=session
-    )
+    digest: dict[str, Any] = {"hash_algorithm": "blake3", "content_hash": b"\x0f" * 32}
+    file = factories.library_file("sub/ä.jpg", needs_hash=False, last_seen_scan=session, **digest)
+    factories.library_file("twin", file.library, needs_hash=False, **digest)
+    summary.bring_up_to_date()
+    plan = Plan.objects.create(job=running, rule_set_name="<b>", created_by="otto")
     thumbnail = factories.pending_thumbnail("key", file, group_key="blake3:0f")
     rows: list[Model] = [
         running, session, file, file.library, thumbnail,
@@ -82,6 +99,21 @@ def one_of_each() -> dict[type[Model], Model]:
         HashState.objects.create(id=1),
         HashRun.objects.create(job=running),
         Rehash.objects.create(file=file, content_hash=b"\x0f" * 32, size_bytes=1, mtime_ns=1),
+        DuplicateGroup.objects.get(), Summary.objects.get(), GroupChange.objects.create(**digest),
+        IgnoredGroup.objects.create(note="<b>", ignored_by="otto", **digest),
+        RuleSet.objects.create(name="<b>", rules=[{"kind": "keep_oldest"}]),
+        plan,
+        PlanFile.objects.create(
+            plan=plan, role="keep", file=file, library=file.library, relative_path="<b>", size_bytes=1, mtime_ns=1,
+            **digest,
+        ),
+        PlanFolder.objects.create(plan=plan, library=file.library, folder="<b>"),
+        search := FolderSearch.objects.create(requested_by="otto"),
+        FolderPair.objects.create(
+            search=search, left_library=file.library, left_folder="<b>", right_library=file.library, shared_files=1,
+            shared_bytes=1, left_files=1, left_bytes=1, left_only_files=0, right_files=1, right_bytes=1,
+            right_only_files=0,
+        ),
     ]  # fmt: skip
     return {type(row): row for row in rows}
 
@@ -219,6 +251,7 @@ def test_admins_take_back_rows_of_each_leased_table(admin_browser: Client) -> No
     WalMaintenanceJob.objects.create()
     factories.pending_thumbnail()
     ThumbnailCleanupJob.objects.create(group_key="blake3:00")
+    FolderSearch.objects.create()
     for model in LEASED:
         lease = model.objects.claim("gone")
         assert lease is not None

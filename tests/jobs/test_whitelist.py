@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.apps import apps
 from django.db import DatabaseError, connections, transaction
 
 from database.routing import EXECUTOR
@@ -20,6 +21,12 @@ def columns_of(table: str) -> list[str]:
         return [column.name for column in connections["default"].introspection.get_table_description(cursor, table)]
 
 
+def computed_columns_of(table: str) -> set[str]:
+    """Nobody writes these: the database computes them."""
+    fields = (field for model in apps.get_models() if model._meta.db_table == table for field in model._meta.fields)
+    return {str(field.column) for field in fields if field.generated}
+
+
 def run(sql: str) -> None:
     with connections[EXECUTOR].cursor() as cursor:
         cursor.execute(sql)
@@ -27,7 +34,7 @@ def run(sql: str) -> None:
 
 def assert_refused(sql: str, path: str) -> None:
     with (
-        pytest.raises(DatabaseError, match=r"not authorized|permission denied|prohibited|generated column|GENERATED"),
+        pytest.raises(DatabaseError, match=r"not authorized|permission denied|prohibited"),
         transaction_on(path),
     ):
         run(sql)
@@ -42,7 +49,7 @@ def test_each_path_writes_its_columns_and_no_other(table: str, path: str) -> Non
     allowed = RULES[table].paths[path] if is_sqlite else RULES[table].updatable
     present = columns_of(table)
     assert RULES[table].paths[path] <= set(present), "the whitelist names columns the table has"
-    for column in present:
+    for column in sorted(set(present) - computed_columns_of(table)):
         statement = f"UPDATE {table} SET {column} = {column}"
         if column in allowed or column == "updated_at":
             with transaction_on(path):

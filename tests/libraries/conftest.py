@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from accounts.models import Role
-from tests import factories
+from tests.pages import logged_in
 
 
 @pytest.fixture
@@ -20,12 +20,6 @@ def disk(tmp_path: Path, settings: Settings) -> Path:
     for folder in ("own/libraries", "own/thumbs", "disk"):
         (tmp_path / folder).mkdir(parents=True)
     return tmp_path / "disk"
-
-
-def logged_in(role: Role) -> Client:
-    client = Client()
-    client.force_login(factories.user(role.value, role))
-    return client
 
 
 @pytest.fixture

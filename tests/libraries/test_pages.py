@@ -17,10 +17,10 @@ from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, 
 from libraries.names import to_text
 from logbook.models import LogbookEvent
 from tests import factories
+from tests.pages import HTMX, text_of, words_of
 
 pytestmark = pytest.mark.django_db
 
-HTMX = {"HX-Request": "true"}
 HIGH = ScanRequest.Priority.HIGH
 HOSTILE = to_text(b"caf\xe9 <script>alert(1)</script>\n" + b"W" * 200 + b".jpg")
 
@@ -31,16 +31,6 @@ def roots(tmp_path: Path, settings: Settings) -> Path:
     settings.LIBRARIES_ROOTS = [tmp_path]
     (tmp_path / "photos").mkdir()
     return tmp_path
-
-
-def text_of(client: Client, address: str, **headers: str) -> str:
-    answer = client.get(address, headers=headers)
-    assert answer.status_code == 200, answer.status_code
-    return answer.content.decode()
-
-
-def words_of(html: str) -> str:
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
 
 
 def known(name: str = "photos", **state: Any) -> LibraryRoot:

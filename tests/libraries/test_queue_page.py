@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from html import unescape
 from typing import Any
 
 import pytest
@@ -15,21 +14,15 @@ from libraries import changing, queueing
 from libraries.models import HashRun, HashState, LibraryRoot, ScanRequest, ScanSession
 from logbook.models import LogbookEvent
 from tests import factories
+from tests.pages import HTMX, text_of, words_of
 
 pytestmark = pytest.mark.django_db
 
-HTMX = {"HX-Request": "true"}
 NORMAL, HIGH = ScanRequest.Priority.NORMAL, ScanRequest.Priority.HIGH
 
 
 def queue_of(client: Client, **headers: str) -> str:
-    answer = client.get("/queue/", headers=headers)
-    assert answer.status_code == 200
-    return answer.content.decode()
-
-
-def words_of(html: str) -> str:
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
+    return text_of(client, "/queue/", **headers)
 
 
 def part_of(html: str, name: str) -> str:

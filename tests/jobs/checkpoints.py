@@ -1,0 +1,58 @@
+"""What tests of checkpoints have in common: a log with something in it, and somebody who reads for long."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from database.clock import SecondsFromNow
+from jobs.executing import drain
+from jobs.models import WalMaintenanceJob
+from jobs.wal_deciding import QUEUE
+from logbook.models import write_event
+
+on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has no log of SQLite's")
+on_postgresql = pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has the log")
+
+
+def fill_log(events: int = 20) -> None:
+    """Pages that are in the log and not yet in the database."""
+    for number in range(events):
+        write_event("test", f"{number}", "filled", words="x" * 5000)
+
+
+@contextmanager
+def long_reader() -> Iterator[None]:
+    """Somebody who began to read, and stays."""
+    reader = sqlite3.connect(str(connection.settings_dict["NAME"]), isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT COUNT(*) FROM logbook_events").fetchall()
+    try:
+        yield
+    finally:
+        reader.close()
+
+
+def carry_out() -> int:
+    return drain(QUEUE)
+
+
+def again(row: WalMaintenanceJob) -> None:
+    """Let the time of a row's next try come."""
+    WalMaintenanceJob.objects.filter(pk=row.pk).update(retry_after=SecondsFromNow(-1))
+
+
+def completed(seconds_ago: float = 0, **fields: Any) -> WalMaintenanceJob:
+    """One that somebody carried out."""
+    row = WalMaintenanceJob.objects.create(created_at=SecondsFromNow(-seconds_ago - 1), **fields)
+    lease = WalMaintenanceJob.objects.filter(pk=row.pk).claim("factory")
+    assert lease is not None
+    lease.finish("completed", checkpoint_busy=0, checkpoint_log_frames=7, checkpointed_frames=7)
+    WalMaintenanceJob.objects.filter(pk=row.pk).update(finished_at=SecondsFromNow(-seconds_ago))
+    row.refresh_from_db()
+    return row

@@ -1,0 +1,77 @@
+"""The size of the cache: when all pictures together are too large, those go that nobody has looked at for longest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.conf import settings
+from django.db.models import Sum
+from django.db.models.functions import Now
+
+from database.clock import SecondsFromNow
+from database.crash_points import reach
+from database.routing import EXECUTOR
+from jobs import stopping
+from jobs.enforcing import transaction_on
+from thumbnails import orphans, store
+from thumbnails.cleaning import remove_pictures, remove_rows
+from thumbnails.models import Thumbnail
+
+#: A look at a picture is noted at most so often: a page of them must not write each time.
+TOUCH_SECONDS = 3600
+BATCH = 200
+#: One turn ends after so many batches; the next one goes on.
+MOST_BATCHES = 25
+
+
+def touch(ids: Iterable[int]) -> int:
+    """Note that somebody looked at these thumbnails; return for how many that was worth a write."""
+    rows = Thumbnail.objects.filter(pk__in=list(ids), last_used_at__lt=SecondsFromNow(-TOUCH_SECONDS))
+    keys = list(rows.values_list("pk", flat=True))
+    return Thumbnail.objects.filter(pk__in=keys).update(last_used_at=Now()) if keys else 0
+
+
+def cache_bytes() -> int:
+    """What all pictures take."""
+    rows = Thumbnail.objects.using(EXECUTOR).filter(status=Thumbnail.Status.READY)
+    return rows.aggregate(total=Sum("bytes_size"))["total"] or 0
+
+
+def evict() -> int:
+    """Remove pictures until the rest fits; return how many went."""
+    limit, evicted = settings.THUMBNAIL_CACHE_BYTES, 0
+    if limit <= 0:
+        return 0
+    surplus = cache_bytes() - limit
+    for _ in range(MOST_BATCHES):
+        if surplus <= 0 or stopping.is_requested():
+            break
+        rows = _unused_longest(surplus)
+        if not rows:
+            break
+        remove_pictures(rows)
+        with transaction_on("cleanup"):
+            evicted += remove_rows(rows)
+        reach("evicted")
+        surplus -= sum(row.bytes_size or 0 for row in rows)
+    return evicted
+
+
+def _unused_longest(surplus: int) -> list[Thumbnail]:
+    """The next few, no more than take up the surplus."""
+    rows = Thumbnail.objects.using(EXECUTOR).filter(status=Thumbnail.Status.READY)
+    chosen, freed = [], 0
+    for row in rows.order_by("last_used_at", "pk")[:BATCH]:
+        if freed >= surplus:
+            break
+        chosen.append(row)
+        freed += row.bytes_size or 0
+    return chosen
+
+
+def keep_small() -> None:
+    """A consumer's chore: hold the limit, and remove what lies there for nobody. One on this machine does it."""
+    with store.alone() as is_alone:
+        if is_alone:
+            evict()
+            orphans.remove_some()
