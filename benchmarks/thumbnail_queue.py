@@ -112,10 +112,10 @@ def _admit(files: list[Any]) -> float:
 def _drain(threads: int) -> float:
     from django.db import connections
 
-    from jobs.executing import drain
+    from jobs.executing import drain_all
 
     def work() -> None:
-        drain("thumbnails")
+        drain_all("thumbnails")
         connections.close_all()
 
     began = time.perf_counter()

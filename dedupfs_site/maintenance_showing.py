@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Min, Q, Sum
+from django.db.models import Count, Min
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
@@ -18,6 +18,7 @@ from jobs import wal_deciding
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WalSize, WorkerHeartbeat
 from libraries.models import LibraryRoot
 from libraries.names import to_display
+from thumbnails.measuring import Figures, measure
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
 
 CHECKPOINTS = 10
@@ -38,7 +39,8 @@ class ShownCheckpoint:
     @property
     def has_figures(self) -> bool:
         """SQLite says -1 where another checkpoint was in the way."""
-        return (self.row.checkpoint_log_frames or -1) >= 0 and self.row.checkpointed_frames is not None
+        frames = self.row.checkpoint_log_frames
+        return frames is not None and frames >= 0 and self.row.checkpointed_frames is not None
 
     @property
     def when(self) -> datetime:
@@ -71,10 +73,9 @@ class Budget:
 
 def read_maintenance(span: str, now: datetime) -> dict[str, Any]:
     """All of the page but its form. `now` is the database's."""
-    thumbnails = _thumbnails()
+    thumbnails = measure()
     backlog = _backlog()
     checkpoints = _checkpoints()
-    cleanup = _cleanup(now)
     return {
         "now": now,
         "applies": wal_deciding.applies(),
@@ -86,15 +87,15 @@ def read_maintenance(span: str, now: datetime) -> dict[str, Any]:
         "backlog": backlog,
         "backlog_count": sum(each.count for each in backlog),
         "backlog_next": min((each.next_at for each in backlog if each.next_at), default=None),
-        "cleanup": cleanup,
+        "cleanup": _cleanup(thumbnails),
         "budgets": _budgets(now),
-        "thumbnails": thumbnails,
-        "cache_bytes": thumbnails["ready"]["size"],
-        "cache_limit": settings.THUMBNAIL_CACHE_BYTES,
-        "capacity": settings.THUMBNAIL_CAPACITY,
+        "thumbnails": thumbnails.thumbnails,
+        "cache_bytes": thumbnails.cache_bytes,
+        "cache_limit": thumbnails.cache_limit_bytes,
+        "capacity": thumbnails.queue_capacity,
         "alive_count": WorkerHeartbeat.objects.alive().count(),
         "is_busy": any(each.is_active for each in checkpoints)
-        or bool(cleanup["due"] or thumbnails["pending"]["count"] or thumbnails["running"]["count"]),
+        or bool(thumbnails.cleanup_due or thumbnails.queue_depth),
     }
 
 
@@ -112,23 +113,22 @@ def _checkpoints() -> list[ShownCheckpoint]:
     return [ShownCheckpoint(row, row.now) for row in rows]  # type: ignore[attr-defined]
 
 
-def _cleanup(now: datetime) -> dict[str, Any]:
-    rows = ThumbnailCleanupJob.objects.filter(status__in=("pending", "running", "failed"))
-    due = Q(status="pending", execute_after__lte=Now())
-    found = rows.aggregate(
-        waiting=Count("pk", filter=Q(status="pending")),
-        running=Count("pk", filter=Q(status="running")),
-        failed=Count("pk", filter=Q(status="failed")),
-        due=Count("pk", filter=due),
-        oldest=Min("execute_after", filter=due),
-        next=Min("execute_after", filter=Q(status="pending")),
-    )
-    return {**found, "lag": max(now - found["oldest"], timedelta(0)) if found["oldest"] else None}
+def _cleanup(figures: Figures) -> dict[str, Any]:
+    waiting = ThumbnailCleanupJob.objects.filter(status="pending")
+    return {
+        "waiting": figures.cleanups["pending"],
+        "running": figures.cleanups["running"],
+        "failed": figures.cleanups["failed"],
+        "due": figures.cleanup_due,
+        "lag": timedelta(seconds=figures.cleanup_lag_seconds) if figures.cleanup_due else None,
+        "next": waiting.aggregate(next=Min("execute_after"))["next"],
+    }
 
 
 def _backlog() -> list[Backlog]:
     again = {"count": Count("pk"), "next_at": Min("retry_after")}
-    failed = Thumbnail.objects.filter(status="failed", retry_after__isnull=False)
+    # One whose time has come waits for nothing but somebody who looks at it.
+    failed = Thumbnail.objects.filter(status="failed", retry_after__gt=Now())
     found = [
         Backlog("jobs", _("Jobs"), **Job.objects.filter(status="retryable").aggregate(**again)),
         Backlog("thumbnails", _("Thumbnails"), **failed.aggregate(**again)),
@@ -137,13 +137,6 @@ def _backlog() -> list[Backlog]:
         busy = WalMaintenanceJob.objects.filter(status="retryable")
         found.append(Backlog("checkpoints", _("Checkpoints"), **busy.aggregate(**again)))
     return found
-
-
-def _thumbnails() -> dict[str, dict[str, int]]:
-    """How many of each status, and what they take."""
-    rows = Thumbnail.objects.order_by().values("status").annotate(count=Count("pk"), size=Sum("bytes_size"))
-    found = {each["status"]: {"count": each["count"], "size": each["size"] or 0} for each in rows}
-    return {status: found.get(status, {"count": 0, "size": 0}) for status in Thumbnail.Status.values}
 
 
 def _budgets(now: datetime) -> list[Budget]:

@@ -1,29 +1,28 @@
-"""The figures themselves. Each comes from few rows, an index or a summary: none counts the files of the libraries."""
+"""The figures themselves. Each comes from few rows, an index or a summary: none counts the files of the libraries.
+
+Only the summary of the groups is brought up to date first, as by any page that shows it, for two seconds at the most.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Count, Max, Min, Model, Sum
+from django.db.models import Count, Max, Min, Model, Q, Sum
 from django.db.models.functions import Coalesce, Now
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from database.routing import POLICY
-from duplicates.filtering import Filter
-from duplicates.listing import ORDERS
+from duplicates import listing
 from duplicates.models import FolderSearch
-from duplicates.searching import Search
 from jobs.health import CONSUMER_RESTARTED
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WorkerHeartbeat
 from jobs.recovery_counting import recoveries
 from jobs.wal_deciding import last_completed, wal_bytes
 from libraries.models import HashRun, LibraryRoot, LibraryState, ScanRequest, ScanSession
 from logbook.models import LogbookEvent
-from thumbnails.models import Thumbnail, ThumbnailCleanupJob
+from thumbnails.measuring import Figures, measure
 
 Metrics = Iterator[Metric]
 #: What waits, runs or needs somebody. How much has ended since ever is no depth, and counting it costs more each day.
@@ -31,21 +30,22 @@ DEPTHS: dict[type[Model], tuple[str, ...]] = {
     Job: ("pending", "running", "retryable", "failed"),
     ScanRequest: ("pending", "running"),
     FolderSearch: ("pending", "running"),
-    Thumbnail: ("pending", "running", "failed"),
-    ThumbnailCleanupJob: ("pending", "running", "failed"),
     WalMaintenanceJob: ("pending", "running", "retryable", "failed"),
 }
+#: The same of thumbnails and of their clean-up, which `thumbnails.measuring` counts.
+THUMBNAIL_DEPTHS = ("pending", "running", "failed")
+#: Whose waiting counts: scans of a paused library wait for a person, so nothing is stuck.
+WAITING: dict[type[Model], Q] = {ScanRequest: Q(library__is_paused=False)}
 LEASED = ("jobs", "thumbnails", "thumbnail_cleanup_jobs", "wal_maintenance_jobs", "folder_searches")
-#: Adding up the groups takes no longer than this.
-ADDING_SECONDS = 2.0
 
 
 def collect() -> Metrics:
-    yield from _queues()
+    thumbnails = measure()
+    yield from _queues(thumbnails)
     yield from _lost_and_restarted()
     yield from _rates()
     yield from _duplicates()
-    yield from _thumbnails()
+    yield from _thumbnails(thumbnails)
     yield from _wal()
     yield from _libraries()
     yield from _budgets()
@@ -55,10 +55,10 @@ def collect() -> Metrics:
 
 
 # --- Queues -----------------------------------------------------------------------------------------------
-def _queues() -> Metrics:
+def _queues(thumbnails: Figures) -> Metrics:
     depth = GaugeMetricFamily("dedupfs_queue_rows", "Rows of a queue in a state.", labels=["table", "status"])
     oldest = GaugeMetricFamily(
-        "dedupfs_queue_oldest_pending_seconds", "Age of the row that waits for longest; 0 where none does.",
+        "dedupfs_queue_oldest_pending_seconds", "Since the row that waits for longest began to; 0 where none does.",
         labels=["table"],
     )  # fmt: skip
     for model, statuses in DEPTHS.items():
@@ -67,26 +67,25 @@ def _queues() -> Metrics:
         for status in statuses:
             depth.add_metric([table, status], found[status][0] if status in found else 0)
         oldest.add_metric([table], found["pending"][1] if "pending" in found else 0)
+    for status in THUMBNAIL_DEPTHS:
+        depth.add_metric(["thumbnails", status], thumbnails.thumbnails[status])
+        depth.add_metric(["thumbnail_cleanup_jobs", status], thumbnails.cleanups[status])
+    oldest.add_metric(["thumbnails"], thumbnails.oldest_pending_seconds)
     yield depth
     yield oldest
     yield _gauge(
         "dedupfs_cleanup_lag_seconds",
         "For how long the oldest due clean-up of thumbnails has been due; 0 where none is.",
-        _cleanup_lag(),
+        thumbnails.cleanup_lag_seconds,
     )
 
 
 def _by_status(model: type[Model], statuses: tuple[str, ...]) -> dict[str, tuple[int, float]]:
-    """How many rows, and how old the oldest is."""
+    """How many rows, and for how long the oldest has been in that status: `updated_at` is when it came to it."""
     rows = model._default_manager.filter(status__in=statuses).order_by().values("status")
-    counted = rows.annotate(rows=Count("pk"), oldest=Min("created_at"), now=Max(Now()))
+    oldest = Min("updated_at", filter=WAITING.get(model))
+    counted = rows.annotate(rows=Count("pk"), oldest=oldest, now=Max(Now()))
     return {each["status"]: (each["rows"], _seconds(each["oldest"], each["now"])) for each in counted}
-
-
-def _cleanup_lag() -> float:
-    due = ThumbnailCleanupJob.objects.filter(status="pending", execute_after__lte=Now())
-    found = due.aggregate(oldest=Min("execute_after"), now=Max(Now()))
-    return _seconds(found["oldest"], found["now"])
 
 
 def _lost_and_restarted() -> Metrics:
@@ -124,22 +123,20 @@ def _sum(column: str, zero: float = 0) -> Coalesce:
 
 
 def _duplicates() -> Metrics:
-    search = Search(Filter.parse({}), ORDERS["copies"], POLICY)
-    (groups, files, reclaimable), _is_all = search.add_up(time.monotonic() + ADDING_SECONDS)
-    yield _gauge("dedupfs_duplicate_groups", "Groups of equal files, without ignored ones.", groups)
-    yield _gauge("dedupfs_duplicate_files", "Files in these groups.", files)
-    yield _gauge("dedupfs_reclaimable_bytes", "What would come back if one copy of each group stayed.", reclaimable)
+    totals = listing.totals(listing.Filter())
+    yield _gauge("dedupfs_duplicate_groups", "Groups of equal files, without ignored ones.", totals.groups)
+    yield _gauge("dedupfs_duplicate_files", "Files in these groups.", totals.files)
+    words = "What would come back if one copy of each group stayed."
+    yield _gauge("dedupfs_reclaimable_bytes", words, totals.reclaimable_bytes)
 
 
 # --- What is kept -----------------------------------------------------------------------------------------
-def _thumbnails() -> Metrics:
-    ready = Thumbnail.objects.filter(status=Thumbnail.Status.READY)
-    kept = ready.aggregate(count=Count("pk"), size=_sum("bytes_size"))
-    yield _gauge("dedupfs_thumbnail_cache_files", "Thumbnails that are ready.", kept["count"])
-    yield _gauge("dedupfs_thumbnail_cache_bytes", "What they take.", kept["size"])
-    limit = settings.THUMBNAIL_CACHE_BYTES
+def _thumbnails(figures: Figures) -> Metrics:
+    yield _gauge("dedupfs_thumbnail_cache_files", "Thumbnails that are ready.", figures.thumbnails["ready"])
+    yield _gauge("dedupfs_thumbnail_cache_bytes", "What they take.", figures.cache_bytes)
+    limit = figures.cache_limit_bytes
     yield _gauge("dedupfs_thumbnail_cache_limit_bytes", "What they may take; 0 is no limit.", limit)
-    yield _gauge("dedupfs_thumbnail_capacity", "How many may wait or be rendered.", settings.THUMBNAIL_CAPACITY)
+    yield _gauge("dedupfs_thumbnail_capacity", "How many may wait or be rendered.", figures.queue_capacity)
 
 
 def _wal() -> Metrics:

@@ -184,6 +184,8 @@ ORIGINAL_SECONDS = env.whole("DEDUPFS_ORIGINAL_SECONDS", 20, least=1, most=3600)
 #: SQLite's write-ahead log is written back when it has grown past this; 0 leaves that to people.
 WAL_BYTES = env.whole("DEDUPFS_WAL_MB", 256, least=0, most=1_000_000) << 20
 WAL_MODES = env.words("DEDUPFS_WAL_MODES", "passive,restart")
+for word in set(WAL_MODES) - {"passive", "restart", "truncate"}:
+    raise env.SettingError(f"DEDUPFS_WAL_MODES: {word!r}: write some of passive, restart, truncate, with commas")
 WAL_INTERVAL_SECONDS = env.whole("DEDUPFS_WAL_INTERVAL_SECONDS", 900, least=0, most=604_800)
 HUEY_URL = env.text("HUEY_URL")
 HUEY: dict[str, Any] = {

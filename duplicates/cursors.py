@@ -41,7 +41,8 @@ class BadGroupKey(ValueError):
 
 @dataclass(frozen=True)
 class Order:
-    """Largest figure first, then by digest or by id: a total order, so that a page can begin anywhere."""
+    """Largest figure first, then by digest or by the file that stands for a group: a total order, so that a page can
+    begin anywhere."""
 
     name: str
     label: Promise
@@ -49,7 +50,7 @@ class Order:
     figures: tuple[str, ...]
     #: The generated columns that hold them negated; the index goes over these and what tells equal ones apart.
     negated: tuple[str, ...]
-    last: tuple[str, ...] = ("id",)
+    last: tuple[str, ...] = ("sample_file_id",)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -57,13 +58,13 @@ class Order:
 
     @property
     def is_protocols(self) -> bool:
-        return self.last != ("id",)
+        return self.last != ("sample_file_id",)
 
     def place_of(self, group: DuplicateGroup) -> Anchor:
         figures = tuple(-getattr(group, figure) for figure in self.figures)
-        return (
-            (*figures, group.hash_algorithm, bytes(group.content_hash)) if self.is_protocols else (*figures, group.pk)
-        )
+        if self.is_protocols:
+            return (*figures, group.hash_algorithm, bytes(group.content_hash))
+        return (*figures, group.sample_file_id)
 
     def cursor(self, place: Anchor) -> str:
         negated = place[: len(self.figures)]
@@ -71,23 +72,23 @@ class Order:
         if self.is_protocols:
             payload |= {"hash_algorithm": place[-2], "content_hash_hex": bytes(place[-1]).hex()}
         else:
-            payload |= {"order": self.name, "id": place[-1]}
+            payload |= {"order": self.name, "sample_file_id": place[-1]}
         text = json.dumps(payload, separators=(",", ":"))
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def place(self, cursor: str) -> Anchor:
         """Where the page after `cursor` begins."""
         payload = _payload(cursor)
-        if set(payload) != {*self.figures, *(_DIGEST if self.is_protocols else ("order", "id"))}:
+        if set(payload) != {*self.figures, *(_DIGEST if self.is_protocols else ("order", "sample_file_id"))}:
             raise _bad(cursor)
         if payload.get("order", self.name) != self.name:
             raise _bad(cursor)
         figures = [payload[figure] for figure in self.figures]
-        numbers = figures if self.is_protocols else [*figures, payload["id"]]
+        numbers = figures if self.is_protocols else [*figures, payload["sample_file_id"]]
         if any(type(number) is not int or abs(number) > LARGEST for number in numbers):
             raise _bad(cursor)
         negated = (-figure for figure in figures)
-        return (*negated, *_digest(payload, cursor)) if self.is_protocols else (*negated, payload["id"])
+        return (*negated, *_digest(payload, cursor)) if self.is_protocols else (*negated, payload["sample_file_id"])
 
 
 ORDERS: dict[str, Order] = {

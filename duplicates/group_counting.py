@@ -150,12 +150,12 @@ class GroupCounter:
 
     def forget_between(self, after: Digest, until: Digest | None) -> None:
         """The same for all groups after a digest and up to another."""
-        where, parameters = _between(after, until)
+        where, parameters = between(after, until)
         gone = _IS_NOT_COUNTED.format(same=_SAME.format("c", "duplicate_groups"))
         self.do(f"DELETE FROM duplicate_groups WHERE {where} AND {gone}", parameters)
 
     def has_groups_between(self, after: Digest, until: Digest | None) -> bool:
-        where, parameters = _between(after, until)
+        where, parameters = between(after, until)
         return bool(self.ask(f"SELECT 1 FROM duplicate_groups WHERE {where} LIMIT 1", parameters))
 
     def store(self, *, is_all_new: bool = False) -> None:
@@ -178,7 +178,8 @@ class GroupCounter:
             return list(cursor.fetchall())
 
 
-def _between(after: Digest, until: Digest | None) -> tuple[str, list[Any]]:
+def between(after: Digest, until: Digest | None) -> tuple[str, list[Any]]:
+    """The condition for digests after one and, where another is given, up to that."""
     where = "(hash_algorithm, content_hash) > (%s, %s)"
     if until is None:
         return where, [*after]

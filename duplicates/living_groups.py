@@ -10,16 +10,16 @@ from duplicates.cursors import BadGroupKey, parse_group_key
 from duplicates.models import group_key
 from duplicates.summary import bring_up_to_date
 
-#: Counting may take so long here; a group that is not counted yet is not taken for dissolved.
+#: Counting may take so long here; the rest is left for another time.
 SECONDS = 1.0
 #: Digests that are asked for in one statement.
 BATCH = 300
 
 
-def living_among(keys: Sequence[str]) -> set[str]:
-    """Those of the keys that are groups of equal files now. While that is not known, all of them."""
+def living_among(keys: Sequence[str]) -> set[str] | None:
+    """Those of the keys that are groups of equal files now; None while not all changes are counted."""
     if not bring_up_to_date(seconds=SECONDS):
-        return set(keys)
+        return None
     found: set[str] = set()
     for begin in range(0, len(keys), BATCH):
         found |= _among(keys[begin : begin + BATCH])

@@ -61,14 +61,15 @@ class DuplicateGroup(models.Model):
             models.UniqueConstraint(fields=["hash_algorithm", "content_hash"], name="ux_duplicate_groups_digest"),
             models.CheckConstraint(condition=_is_digest("content_hash"), name="ck_duplicate_groups_content_hash"),
         ]
-        # The protocol's order ends with the digest, the others with the id: a shorter index is cheaper to keep.
+        # The protocol's order ends with the digest, the others with the file that stands for the group: no two have the
+        # same, and a shorter index is cheaper to keep. (SQLite does not search an index for the id of the row itself.)
         indexes = [
             models.Index(
                 fields=["by_files", "by_total", "hash_algorithm", "content_hash"], name="ix_duplicate_groups_files"
             ),
-            models.Index(fields=["by_reclaimable", "id"], name="ix_duplicate_groups_reclaim"),
-            models.Index(fields=["by_newest", "id"], name="ix_duplicate_groups_newest"),
-            models.Index(fields=["by_size", "id"], name="ix_duplicate_groups_size"),
+            models.Index(fields=["by_reclaimable", "sample_file_id"], name="ix_duplicate_groups_reclaim"),
+            models.Index(fields=["by_newest", "sample_file_id"], name="ix_duplicate_groups_newest"),
+            models.Index(fields=["by_size", "sample_file_id"], name="ix_duplicate_groups_size"),
         ]
 
     def __str__(self) -> str:

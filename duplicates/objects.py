@@ -20,34 +20,49 @@ _RECOUNT = (
 )
 
 
-def _sqlite() -> dict[str, str]:
-    """Files above `counted_file_id` are looked at in any case, so nothing needs to be noted of them."""
+def _sqlite() -> dict[str, tuple[str, str]]:
+    """Files above `counted_file_id` are looked at in any case, so nothing needs to be noted of a digest they get. One
+    that they had is noted: a group that was counted for another of its files has them in already."""
     counted = "(SELECT counted_file_id FROM duplicate_summary WHERE id = 1)"
     differs = " OR ".join(f"OLD.{column} IS NOT NEW.{column}" for column in _COUNTED)
     return {
-        "duplicates_note_insert": f"""CREATE TRIGGER duplicates_note_insert AFTER INSERT ON library_files
+        "duplicates_note_insert": (
+            "library_files",
+            f"""CREATE TRIGGER duplicates_note_insert AFTER INSERT ON library_files
 WHEN NEW.content_hash IS NOT NULL AND NEW.id <= {counted} BEGIN
   {_NOTE} VALUES (NEW.id, NEW.hash_algorithm, NEW.content_hash);
 END""",
-        "duplicates_note_update": f"""CREATE TRIGGER duplicates_note_update
+        ),
+        "duplicates_note_update": (
+            "library_files",
+            f"""CREATE TRIGGER duplicates_note_update
 AFTER UPDATE OF {", ".join(_COUNTED)} ON library_files
-WHEN ({differs}) AND (OLD.content_hash IS NOT NULL OR NEW.content_hash IS NOT NULL)
- AND MIN(OLD.id, NEW.id) <= {counted} BEGIN
+WHEN ({differs}) AND (OLD.content_hash IS NOT NULL OR (NEW.content_hash IS NOT NULL AND NEW.id <= {counted})) BEGIN
   {_NOTE} VALUES (NEW.id, OLD.hash_algorithm, OLD.content_hash);
 END""",
-        "duplicates_note_delete": f"""CREATE TRIGGER duplicates_note_delete AFTER DELETE ON library_files
-WHEN OLD.content_hash IS NOT NULL AND OLD.id <= {counted} BEGIN
+        ),
+        "duplicates_note_delete": (
+            "library_files",
+            f"""CREATE TRIGGER duplicates_note_delete AFTER DELETE ON library_files
+WHEN OLD.content_hash IS NOT NULL BEGIN
   {_NOTE} VALUES (OLD.id, OLD.hash_algorithm, OLD.content_hash);
 END""",
-        "duplicates_note_role": f"""CREATE TRIGGER duplicates_note_role
+        ),
+        "duplicates_note_role": (
+            "library_roots",
+            f"""CREATE TRIGGER duplicates_note_role
 AFTER UPDATE OF role, protected_folders ON library_roots
 WHEN OLD.role IS NOT NEW.role OR OLD.protected_folders IS NOT NEW.protected_folders BEGIN
   {_RECOUNT.format(true="1")};
 END""",
-        "duplicates_note_algorithm": f"""CREATE TRIGGER duplicates_note_algorithm
+        ),
+        "duplicates_note_algorithm": (
+            "hash_states",
+            f"""CREATE TRIGGER duplicates_note_algorithm
 AFTER UPDATE OF algorithm ON hash_states WHEN OLD.algorithm IS NOT NEW.algorithm BEGIN
   {_RECOUNT.format(true="1")};
 END""",
+        ),
     }
 
 
@@ -162,11 +177,11 @@ OBJECTS = [
             "TRIGGER",
             name,
             sql,
-            "library_files",
+            table,
             then=_RECOUNT.format(true="1"),
             is_idle=name == "duplicates_note_insert",
         )
-        for name, sql in _sqlite().items()
+        for name, (table, sql) in _sqlite().items()
     ),
     *_postgresql(),
     *_plan_guards(),

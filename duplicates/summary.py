@@ -20,12 +20,14 @@ from django.db import transaction
 from database.crash_points import reach
 from database.routing import EXECUTOR, POLICY
 from duplicates.facts import Digest
-from duplicates.group_counting import GroupCounter
+from duplicates.group_counting import GroupCounter, between
 from duplicates.models import Summary
 from jobs.enforcing import transaction_on
 
 #: Digests, or files, that are looked at in one transaction: it holds the write lock for about a tenth of a second.
 MOST = 10_000
+#: Files that a recount walks past at the most in one transaction, looking for those that share their content.
+MOST_WALKED = 200_000
 #: Where more than this share of the index is new, counting everything is quicker than counting what is new.
 RECOUNT_SHARE = 4
 #: The digests that noted files had, and those they have now.
@@ -58,6 +60,7 @@ def recount(using: str = POLICY) -> None:
     """Have everything counted anew, whatever the notes say."""
     counting = _Counting(using)
     with counting.transaction():
+        counting.alone()
         counting.begin_recount()
     bring_up_to_date(using)
 
@@ -83,7 +86,7 @@ class _Counting:
     def step(self) -> None:
         """Count one portion, in one transaction."""
         with self.transaction():
-            self._alone()
+            self.alone()
             state = self._state()
             if not state.is_stale and self._is_mostly_new(state):
                 self.begin_recount()
@@ -94,10 +97,13 @@ class _Counting:
                 self._count_changed(state)
 
     def _state(self) -> Summary:
+        """Held until the end of the transaction: a role that changes meanwhile has its say after this portion."""
         summaries = Summary.objects.using(self.using)
-        return summaries.filter(pk=1).first() or summaries.create(pk=1, is_stale=True, counted_file_id=0)
+        return summaries.select_for_update().filter(pk=1).first() or summaries.create(
+            pk=1, is_stale=True, counted_file_id=0
+        )
 
-    def _alone(self) -> None:
+    def alone(self) -> None:
         """One counts at a time, or an older count might overwrite a newer one. SQLite has one writer anyway."""
         if not self.is_sqlite:
             self._do("SELECT pg_advisory_xact_lock(hashtext('count duplicate groups'))")
@@ -123,14 +129,16 @@ class _Counting:
             self._do("UPDATE duplicate_summary SET counted_file_id = %s", [self._last_file()])
         after = (state.recounted_algorithm, bytes(state.recounted_hash or b""))
         self.groups.clear()
+        end = self._end_of_walk(after)
+        where, parameters = between(after, end)
         self._do(
             "INSERT INTO touched_digests SELECT hash_algorithm, content_hash FROM library_files"
-            " WHERE content_hash IS NOT NULL AND (hash_algorithm, content_hash) > (%s, %s)"
-            f" GROUP BY hash_algorithm, content_hash HAVING COUNT(*) > 1"
+            f" WHERE content_hash IS NOT NULL AND {where}"
+            " GROUP BY hash_algorithm, content_hash HAVING COUNT(*) > 1"
             f" ORDER BY hash_algorithm, content_hash LIMIT {MOST}",
-            after,
+            parameters,
         )
-        until = self._last_touched() if self.groups.touched() == MOST else None
+        until = self._last_touched() if self.groups.touched() == MOST else end
         self.groups.count(is_known_several=True)
         is_all_new = not self.groups.has_groups_between(after, until)
         if not is_all_new:
@@ -144,6 +152,16 @@ class _Counting:
                 f"UPDATE duplicate_summary SET is_stale = {false}, recounted_algorithm = '', recounted_hash = NULL,"
                 f" updated_at = {self._now}"
             )
+
+    def _end_of_walk(self, after: Digest) -> Digest | None:
+        """The last digest of those to be looked at now; None where few are left."""
+        where, parameters = between(after, None)
+        rows = self._ask(
+            f"SELECT hash_algorithm, content_hash FROM library_files WHERE content_hash IS NOT NULL AND {where}"
+            f" ORDER BY hash_algorithm, content_hash LIMIT 1 OFFSET {MOST_WALKED}",
+            parameters,
+        )
+        return (rows[0][0], bytes(rows[0][1])) if rows else None
 
     def _last_touched(self) -> Digest:
         ((algorithm, digest),) = self._ask(

@@ -39,7 +39,7 @@ def _small_enough(payload: dict[str, Any]) -> dict[str, Any]:
     return payload
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """`5.0` is an integer in JSON, whose numbers have one type only; `"5"` and `true` are not."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -50,8 +50,8 @@ WorkerId = Annotated[
     Field(description="Use a fresh one for each claim: it is the fence that keeps a late write out."),
 ]
 # The bounds stand before the validator: behind it they would be checked, but not described.
-Count = Annotated[StrictInt, Field(ge=0, le=LARGEST_COUNT), BeforeValidator(_whole)]
-LeaseSeconds = Annotated[StrictInt, Field(ge=1, le=LONGEST_LEASE_SECONDS), BeforeValidator(_whole)]
+Count = Annotated[StrictInt, Field(ge=0, le=LARGEST_COUNT), BeforeValidator(whole)]
+LeaseSeconds = Annotated[StrictInt, Field(ge=1, le=LONGEST_LEASE_SECONDS), BeforeValidator(whole)]
 Payload = Annotated[dict[str, Any], AfterValidator(_small_enough)]
 
 

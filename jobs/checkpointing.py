@@ -21,7 +21,7 @@ from database.routing import EXECUTOR
 from jobs.enforcing import writing
 from jobs.executing import Handler, Outcome, Queue, carry_out_here, register_queue, worker_name
 from jobs.models import WalMaintenanceJob, WalMaintenanceQuerySet
-from jobs.wal_deciding import QUEUE
+from jobs.wal_deciding import QUEUE, allowed_modes, not_allowed
 from jobs.working import Work
 
 WAL_CHECKPOINT_BUSY = "WAL_CHECKPOINT_BUSY"
@@ -55,11 +55,16 @@ def checkpoint(work: Work[WalMaintenanceJob]) -> Outcome:
     reach("wal_started")
     if connections[EXECUTOR].vendor != "sqlite":
         return Outcome("failed", WAL_CHECKPOINT_FAILED, NOT_SQLITE_MESSAGE)
+    if work.row.requested_mode not in allowed_modes():
+        # It was when it was asked for; a retry may come after the setting has changed.
+        return Outcome("failed", WAL_CHECKPOINT_FAILED, not_allowed(work.row.requested_mode))
     try:
         copied = _copy(work)
     except DatabaseError as error:
-        # Given back it would be taken up again at once, and find the same full or broken disk.
-        return Outcome("failed", WAL_CHECKPOINT_FAILED, f"{type(error).__name__}: {error}")
+        if not _is_locked(error):
+            # Given back it would be taken up again at once, and find the same full or broken disk.
+            return Outcome("failed", WAL_CHECKPOINT_FAILED, f"{type(error).__name__}: {error}")
+        copied = Copied(1, -1, -1)
     reach("wal_copied")
     if copied.busy:
         more = {"retry_count": F("retry_count") + 1, "retry_after": SecondsFromNow(retry_seconds(work.row.retry_count))}
@@ -74,6 +79,11 @@ def retry_seconds(retries: int) -> int:
     return min(WalMaintenanceJob.RETRY_SECONDS << min(retries, 10), LONGEST_RETRY_SECONDS)
 
 
+def _is_locked(error: DatabaseError) -> bool:
+    """Whether others kept the database for themselves longer than is waited for, such as while it was opened."""
+    return str(getattr(error.__cause__, "sqlite_errorname", "")).startswith("SQLITE_BUSY")
+
+
 def _copy(work: Work[WalMaintenanceJob]) -> Copied:
     mode = work.row.requested_mode
     with _impatient(), writing("success"):
@@ -85,8 +95,18 @@ def _copy(work: Work[WalMaintenanceJob]) -> Copied:
         work.check()
         work.advance(doing=mode)
         whole = _pragma(mode)
-    # `truncate` says 0 frames, since none are left: what was copied is told instead.
-    return whole if whole.busy or whole.log_frames else Copied(0, copied.log_frames, copied.log_frames)
+    return _told(copied, whole)
+
+
+def _told(copied: Copied, whole: Copied) -> Copied:
+    """SQLite's last answer, with the figures of the passive one where it has none of its own.
+
+    Where another checkpoint is in the way SQLite says busy and -1 frames, at the first copy or at the second.
+    `truncate` says 0 frames, since none are left.
+    """
+    if whole.busy:
+        return whole if whole.log_frames >= 0 else Copied(1, copied.log_frames, copied.frames)
+    return whole if whole.log_frames or copied.log_frames < 0 else Copied(0, copied.log_frames, copied.log_frames)
 
 
 def _pragma(mode: str) -> Copied:
@@ -132,8 +152,8 @@ def _handler_of(_row: Any) -> Handler:
 
 
 def carry_out_now(row: WalMaintenanceJob) -> bool:
-    """Carry one row out in this process; whether it could be had."""
-    lease = WalMaintenanceJob.objects.filter(pk=row.pk).claim(worker_name())
+    """Carry one row out in this process, where its time has come; whether it could be had."""
+    lease = claimable().filter(pk=row.pk).claim(worker_name())
     if lease is not None:
         carry_out_here(QUEUE, lease)
     return lease is not None

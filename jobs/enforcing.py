@@ -30,7 +30,9 @@ _ALWAYS = frozenset({
 })  # fmt: skip
 _READ_PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "index_list", "index_info", "page_count"})
 _SCHEMA = frozenset({"sqlite_master", "sqlite_schema"})
-#: A path that inserts into a table may set its idle triggers aside (`database.objects.without_idle_triggers`).
+#: The path that inserts many rows may set the idle triggers of its table aside
+#: (`database.objects.without_idle_triggers`).
+FILLING = "scan"
 _SET_ASIDE = frozenset({sqlite3.SQLITE_DROP_TRIGGER, sqlite3.SQLITE_CREATE_TRIGGER})
 #: The path of a connection that nobody has put on one: it may read, and append to the logbook.
 NO_PATH = ""
@@ -79,7 +81,7 @@ class _Authorizer:
     def __init__(self, path: str) -> None:
         self.path = path
         self.triggers = {each.name for each in expected("sqlite") if each.kind == "TRIGGER"}
-        self.idle = {(each.name, each.table) for each in expected("sqlite") if each.is_idle and self._on(each.table)}
+        self.idle = {(each.name, each.table) for each in expected("sqlite") if each.is_idle and path == FILLING}
 
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, trigger: str | None

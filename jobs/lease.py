@@ -147,6 +147,12 @@ def _unless_marked(text: str, column: str) -> Case:
     return Case(When(unmarked, then=Value(text)), default=F(column), output_field=models.TextField())
 
 
+def _unless_lost(column: str) -> Case:
+    """What the row tells, unless that is of a lease that ran out before."""
+    lost = When(error_code=LEASE_EXPIRED, then=Value(None))
+    return Case(lost, default=F(column), output_field=models.TextField())
+
+
 _NO_LEASE: dict[str, Any] = {"worker_id": None, "worker_heartbeat_at": None, "lease_expires_at": None}
 
 
@@ -209,6 +215,9 @@ class Lease(Generic[M]):
         values = {"status": rules.recovered, **_NO_LEASE}
         if rules.tells_release:
             values |= {"error_code": code, "error_message": message}
+        else:
+            # What was lost once and is given back in order now was not lost again (`jobs.recovery_counting`).
+            values |= {"error_message": _unless_lost("error_message"), "error_code": _unless_lost("error_code")}
         with transaction_on("release"):
             self._write(values)
 

@@ -1,4 +1,7 @@
-"""How often work was taken back from a worker that was lost, ever: the logbook knows, and forgets nothing."""
+"""How often work was taken back from a worker that was lost, ever: the logbook knows, and forgets nothing.
+
+Not counted is a loss of a row that told of another error already: by the protocol it keeps that one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from database.objects import DatabaseObject
 from jobs.lease import LEASE_EXPIRED, RUNNING
 
 #: Written out: SQLite uses a partial index only for a condition that it can see.
-_RECOVERED = f"error_code = '{LEASE_EXPIRED}' AND status_from = '{RUNNING}'"
+#: A job that was lost once still says so when somebody cancels it later.
+_RECOVERED = f"error_code = '{LEASE_EXPIRED}' AND status_from = '{RUNNING}' AND status_to <> 'cancelled'"
 _INDEX = f"CREATE INDEX ix_logbook_events_recovered ON logbook_events (item_id) WHERE {_RECOVERED}"
 OBJECTS = [
     DatabaseObject(vendor, "INDEX", "ix_logbook_events_recovered", _INDEX) for vendor in ("sqlite", "postgresql")

@@ -112,7 +112,7 @@ def request_checkpoint(mode: str, *, by: str, reason: str = "", is_forced: bool 
     if not applies():
         raise DoesNotApply(does_not_apply())
     if mode not in allowed_modes():
-        raise Refused(_not_allowed(mode))
+        raise Refused(not_allowed(mode))
     wish = Wish(mode, by, reason, is_forced)
     for _try in range(TRIES):
         try:
@@ -174,7 +174,7 @@ def _note(row: WalMaintenanceJob, wish: Wish) -> None:
     ring(QUEUE)
 
 
-def _not_allowed(mode: str) -> str:
+def not_allowed(mode: str) -> str:
     allowed = allowed_modes()
     if mode not in BY_STRENGTH:
         return _("There is no mode “%(mode)s”. There are: %(modes)s.") % {

@@ -73,6 +73,10 @@ class Changed(Exception):
     """The file is not the version that was asked for, or changed while it was read."""
 
 
+class OutsideLibrary(FileNotFoundError):
+    """A path that does not go down from its library."""
+
+
 class WalkRules:
     """How a library is walked. With an algorithm, small files are hashed on the way."""
 
@@ -235,8 +239,9 @@ def _private_buffer() -> mmap.mmap:
 def open_folder(root: bytes, folder: bytes) -> int:
     """A handle of a folder below `root`. Each step is opened from the one before: no link on the way is followed, and
     no path is too long."""
+    steps = _steps(folder) if folder else []
     handle = os.open(root, _OPEN_FOLDER)
-    for name in folder.split(b"/") if folder else ():
+    for name in steps:
         try:
             below = os.open(name, _OPEN_FOLDER, dir_fd=handle)
         finally:
@@ -247,12 +252,20 @@ def open_folder(root: bytes, folder: bytes) -> int:
 
 def open_file(root: bytes, path: bytes) -> int:
     """A handle of a file below `root`, opened the same way; nothing is waited for, and a link is an error."""
-    folder, _, name = path.rpartition(b"/")
-    handle = open_folder(root, folder)
+    *_, name = _steps(path)
+    handle = open_folder(root, path.rpartition(b"/")[0])
     try:
         return os.open(name, _OPEN_FILE, dir_fd=handle)
     finally:
         os.close(handle)
+
+
+def _steps(path: bytes) -> list[bytes]:
+    """What the index holds is no reason to believe it: a path goes down from its library, step by step."""
+    steps = path.split(b"/")
+    if any(step in (b"", b".", b"..") for step in steps):
+        raise OutsideLibrary(errno.ENOENT, "it does not stay inside its library")
+    return steps
 
 
 def _text_of(folder: bytes) -> str:

@@ -8,6 +8,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,8 @@ SELECT s.{order}, f.id, f.size_bytes <> s.size_bytes OR f.mtime_ns <> s.mtime_ns
                         OR COALESCE(f.ctime_ns, s.ctime_ns) <> s.ctime_ns
   FROM seen_batch s LEFT JOIN library_files f ON f.library_id = {library} AND {same_path}
  WHERE s.{order} IN ({numbers})"""
+#: New rows from which on setting triggers aside saves more than it costs.
+WORTH_IT = 2_000
 #: How many rows are asked about at a time.
 _NUMBERS = 10_000
 
@@ -107,13 +110,18 @@ class Store:
         """
         into = f"INSERT INTO library_files ({_COLUMNS}) SELECT {self._values()} FROM seen_batch s"
         try:
-            with transaction.atomic(using=EXECUTOR), without_idle_triggers(self.connection, "library_files"):
+            with transaction.atomic(using=EXECUTOR), self._quick_insert():
                 self._run(into)
         except IntegrityError:
             # Somebody else stored one of these paths meanwhile: what was seen last counts. The longer statement
             # takes a third more time, so it is kept for this case.
             path = "relative_path" if self.is_sqlite else "dedupfs_path_digest(relative_path)"
             self._run(f"{into} WHERE true ON CONFLICT (library_id, {path}) DO UPDATE SET {_OVERWRITE}")
+
+    def _quick_insert(self) -> AbstractContextManager[None]:
+        """Every other connection reads the schema anew after a trigger was set aside: it has to be worth that."""
+        ((count,),) = self._run("SELECT COUNT(*) FROM seen_batch")
+        return without_idle_triggers(self.connection, "library_files") if count >= WORTH_IT else nullcontext()
 
     def _values(self) -> str:
         """The columns of a new row, from `seen_batch`; the constants are our own."""

@@ -14,8 +14,12 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connections, transaction
+from django.test import Client
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+
+from accounts.models import Role
+from tests.pages import logged_in
 
 Consumers = Callable[..., subprocess.Popen[str]]
 Manage = Callable[..., subprocess.CompletedProcess[str]]
@@ -125,3 +129,14 @@ def _flush_keeps_quiet() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("django.core.management.commands.flush.emit_post_migrate_signal", lambda *_, **__: None)
         yield
+
+
+@pytest.fixture
+def viewer() -> Client:
+    """A browser, as most tests of pages need it; tests of the API have scripts of these names instead."""
+    return logged_in(Role.VIEWER)
+
+
+@pytest.fixture
+def operator() -> Client:
+    return logged_in(Role.OPERATOR)

@@ -1,13 +1,14 @@
-"""What tests of pages have in common: who looks, and what they read."""
+"""What tests of pages and of the API have in common: who asks, and what they read."""
 
 from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 
 from django.test import Client
 
-from accounts.models import Role
+from accounts.models import ApiToken, Role
 from tests import factories
 
 HTMX = {"HX-Request": "true"}
@@ -19,6 +20,12 @@ def logged_in(role: Role) -> Client:
     return client
 
 
+def with_token(role: Role) -> Client:
+    """A script with a token of this role."""
+    _, secret = ApiToken.issue(factories.user(role.value, role), "script", role)
+    return Client(headers={"Authorization": f"Bearer {secret}"})
+
+
 def text_of(client: Client, address: str, **headers: str) -> str:
     answer = client.get(address, headers=headers)
     assert answer.status_code == 200, answer.status_code
@@ -28,3 +35,14 @@ def text_of(client: Client, address: str, **headers: str) -> str:
 def words_of(html: str) -> str:
     """What a person reads of it."""
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
+
+
+class QueryCounter:
+    """For `connection.execute_wrapper`: how many statements there were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, execute: Any, sql: str, *more: Any) -> Any:
+        self.count += 1
+        return execute(sql, *more)

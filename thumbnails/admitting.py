@@ -21,8 +21,8 @@ from django.db.models.functions import Now
 from jobs.doorbell import ring
 from libraries.models import LibraryFile
 from thumbnails.errors import ThumbnailsError
-from thumbnails.formats import Media, media_of
-from thumbnails.keys import COLUMNS, DIMENSION, FORMAT, VERSION, group_of_file, relpath_of, thumb_key
+from thumbnails.formats import media_of
+from thumbnails.keys import COLUMNS, DIMENSION, FORMAT, VERSION, group_of_file, is_of_now, relpath_of, thumb_key
 from thumbnails.models import Thumbnail
 
 QUEUE = "thumbnails"
@@ -30,6 +30,7 @@ ACTIVE = (Thumbnail.Status.PENDING, Thumbnail.Status.RUNNING)
 UNSUPPORTED = "unsupported"
 SOURCE_MISSING = "THUMB_SOURCE_MISSING"
 SOURCE_MISSING_MESSAGE = "The file was not there when its library was last scanned."
+SOURCE_GONE_MESSAGE = "The file is not in the index any more."
 #: So many keys go into one statement.
 BATCH = 500
 _COLUMNS = (
@@ -57,6 +58,10 @@ class Asked:
     def of(cls, row: Thumbnail) -> Asked:
         return cls(row.thumb_key, row.status, row.width, row.height, row.error_code, row.error_message, row.retry_after)
 
+    @classmethod
+    def missing(cls, key: str, message: str) -> Asked:
+        return cls(key, Thumbnail.Status.FAILED, error_code=SOURCE_MISSING, error_message=message)
+
 
 class QueueFull(ThumbnailsError):
     """As many thumbnails wait as may; `asked` tells of those that are there or were still let in."""
@@ -78,8 +83,7 @@ def request(
     wishes = list(_wishes(files, group_keys or {}, max_dimension, format, asked))
     for start in range(0, len(wishes), BATCH):
         _ask(wishes[start : start + BATCH], asked)
-    if len(asked) < len({file.pk for file in files}):
-        raise QueueFull(asked)
+    _refuse_rest([wish for wish in wishes if wish.file.pk not in asked], asked)
     return asked
 
 
@@ -89,7 +93,7 @@ def ready(file_ids: Iterable[int], max_dimension: int = DIMENSION, format: str =
         file_id__in=list(file_ids), status=Thumbnail.Status.READY, max_dimension=max_dimension, format=format
     )
     found = rows.select_related("file").defer(*_DEFERRED)
-    return {row.file_id: row for row in found if row.thumb_key == thumb_key(row.file, max_dimension, format)}
+    return {row.file_id: row for row in found if is_of_now(row)}
 
 
 _DEFERRED = tuple(
@@ -98,9 +102,15 @@ _DEFERRED = tuple(
 
 
 def repair(thumbnail: Thumbnail) -> bool:
-    """Have a picture made again whose file is gone from the disk; False where the queue is full, or it is not ready."""
+    """Have a picture made again whose file is gone from the disk. False where the queue is full, where it is not ready,
+    or where its source is another by now: that has a picture of its own."""
     with _alone():
-        moved = _put_back(Thumbnail.objects.filter(pk=thumbnail.pk, status=Thumbnail.Status.READY))
+        row = Thumbnail.objects.filter(pk=thumbnail.pk, status=Thumbnail.Status.READY).select_related("file").first()
+        if row is None or not is_of_now(row):
+            return False
+        # A source that changes in this moment is not of this version, and will not be rendered.
+        source = {"source_size_bytes": row.file.size_bytes, "source_mtime_ns": row.file.mtime_ns}
+        moved = _put_back(Thumbnail.objects.filter(pk=row.pk, status=Thumbnail.Status.READY), **source)
         _ring(moved)
     return moved == 1
 
@@ -111,7 +121,7 @@ class Wish:
     key: str
     file: LibraryFile
     group_key: str
-    media: Media
+    media_type: str
     max_dimension: int
     format: str
 
@@ -119,7 +129,7 @@ class Wish:
     def values(self) -> tuple[Any, ...]:
         file = self.file
         return (
-            self.key, file.pk, self.group_key, self.media.media_type, self.format, self.max_dimension, VERSION,
+            self.key, file.pk, self.group_key, self.media_type, self.format, self.max_dimension, VERSION,
             file.size_bytes, file.mtime_ns, relpath_of(self.key, self.format),
         )  # fmt: skip
 
@@ -134,12 +144,12 @@ def _wishes(
     """Each file once; what can't be shown here is answered at once."""
     for file in {file.pk: file for file in files}.values():
         key = thumb_key(file, max_dimension, format)
-        media = media_of(file.relative_path)
-        if media is None:
+        media_type = media_of(file.relative_path)
+        if media_type is None:
             asked[file.pk] = Asked(key, UNSUPPORTED)
         else:
             group_key = group_keys.get(file.pk) or group_of_file(file.pk)
-            yield Wish(key, file, group_key, media, max_dimension, format)
+            yield Wish(key, file, group_key, media_type, max_dimension, format)
 
 
 def _ask(wishes: list[Wish], asked: dict[int, Asked]) -> None:
@@ -158,10 +168,18 @@ def _ask(wishes: list[Wish], asked: dict[int, Asked]) -> None:
         if row is not None and not row.is_due_again:
             asked[wish.file.pk] = Asked.of(row)
         elif row is None and wish.file.is_missing:
-            failed = Thumbnail.Status.FAILED
-            asked[wish.file.pk] = Asked(
-                wish.key, failed, error_code=SOURCE_MISSING, error_message=SOURCE_MISSING_MESSAGE
-            )
+            asked[wish.file.pk] = Asked.missing(wish.key, SOURCE_MISSING_MESSAGE)
+
+
+def _refuse_rest(wishes: list[Wish], asked: dict[int, Asked]) -> None:
+    """What was not let in: a file whose row went meanwhile is missing; for any other there was no room."""
+    if not wishes:
+        return
+    there = set(LibraryFile.objects.filter(pk__in=[wish.file.pk for wish in wishes]).values_list("pk", flat=True))
+    gone = [wish for wish in wishes if wish.file.pk not in there]
+    asked |= {wish.file.pk: Asked.missing(wish.key, SOURCE_GONE_MESSAGE) for wish in gone}
+    if there:
+        raise QueueFull(asked)
 
 
 def _rows(wishes: list[Wish]) -> dict[str, Any]:
@@ -205,22 +223,19 @@ def _insert(wishes: list[Wish]) -> int:
         return max(int(cursor.rowcount), 0)
 
 
-def _put_back(rows: Any) -> int:
-    """Let rows wait again, as many as there is room for, to be made of what the file is now."""
+def _put_back(rows: Any, **source: Any) -> int:
+    """Let rows wait again, as many as there is room for, to be made of `source`, or of what the file is now."""
     room = settings.THUMBNAIL_CAPACITY - Thumbnail.objects.filter(status__in=ACTIVE).count()
     keys = list(rows.order_by("created_at", "pk").values_list("pk", flat=True)[: max(room, 0)])
     if not keys:
         return 0
-    source = LibraryFile.objects.filter(pk=OuterRef("file_id"))
-    return int(
-        rows.model.objects.filter(pk__in=keys, status__in=("ready", "failed")).update(
-            status=Thumbnail.Status.PENDING,
-            source_size_bytes=Subquery(source.values("size_bytes")),
-            source_mtime_ns=Subquery(source.values("mtime_ns")),
-            finished_at=None,
-            updated_at=Now(),
-        )
-    )
+    file = LibraryFile.objects.filter(pk=OuterRef("file_id"))
+    made_of = source or {
+        "source_size_bytes": Subquery(file.values("size_bytes")),
+        "source_mtime_ns": Subquery(file.values("mtime_ns")),
+    }
+    waiting = rows.model.objects.filter(pk__in=keys, status__in=("ready", "failed"))
+    return int(waiting.update(status=Thumbnail.Status.PENDING, finished_at=None, updated_at=Now(), **made_of))
 
 
 def _join_groups(wishes: list[Wish], rows: dict[str, Any]) -> None:

@@ -15,10 +15,10 @@ from pydantic import BeforeValidator, Field, StrictInt, StringConstraints
 
 from accounts.guarding import ApiRequest, needs
 from accounts.models import Role
-from jobs.api import LARGEST_COUNT, Asked, _whole, problems
+from jobs.api import LARGEST_COUNT, Asked, problems, whole
 from libraries.models import LibraryFile
 from thumbnails import admitting, cleaning, measuring, serving
-from thumbnails.keys import DIMENSION, GROUP_KEY
+from thumbnails.keys import DIMENSION, FILE, GROUP_KEY, is_key
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
 
 router = Router(tags=["thumbnails"])
@@ -52,11 +52,12 @@ class ThumbnailOut(Schema):
 
 
 class NewThumbnail(Asked):
-    file_id: Annotated[StrictInt, Field(ge=1, le=LARGEST_COUNT), BeforeValidator(_whole)]
+    file_id: Annotated[StrictInt, Field(ge=1, le=LARGEST_COUNT), BeforeValidator(whole)]
     group_key: Annotated[str, StringConstraints(pattern=GROUP_KEY)] | None = Field(
-        None, description="The group it is looked at in: when that is no more, the thumbnail goes with it."
+        None,
+        description="The group it is looked at in: when that is no more, the thumbnail goes with it. `file:…` is none.",
     )
-    max_dimension: Annotated[StrictInt, Field(ge=SMALLEST, le=LARGEST), BeforeValidator(_whole)] = Field(
+    max_dimension: Annotated[StrictInt, Field(ge=SMALLEST, le=LARGEST), BeforeValidator(whole)] = Field(
         DIMENSION, description="Of the longer side; a smaller picture is not enlarged."
     )
     format: Thumbnail.Format = Thumbnail.Format.WEBP
@@ -110,7 +111,8 @@ def request_thumbnail(request: HttpRequest, asked: NewThumbnail) -> Status[Thumb
     file = LibraryFile.objects.filter(pk=asked.file_id).first()
     if file is None:
         raise HttpError(404, f"There is no file {asked.file_id}.")
-    groups = {file.pk: asked.group_key.strip().lower()} if asked.group_key else {}
+    group_key = (asked.group_key or "").strip().lower()
+    groups = {} if group_key.startswith(FILE) or not group_key else {file.pk: group_key}
     try:
         found = admitting.request(
             [file], group_keys=groups, max_dimension=asked.max_dimension, format=asked.format.value
@@ -150,12 +152,13 @@ def get_thumbnail(request: HttpRequest, thumb_key: str) -> Thumbnail:
 
 @router.get(
     "/{thumb_key}/content",
-    response={200: bytes, 202: bytes, 304: None, **problems(401, 403, 404)},
+    response={200: bytes, 202: bytes, 304: None, 503: bytes, **problems(401, 403, 404)},
     summary="The picture itself",
 )
 @needs(Role.VIEWER)
 def get_content(request: HttpRequest, thumb_key: str) -> HttpResponseBase:
-    """WebP or JPEG. 202 with a placeholder while it is made; one that is gone from the disk is made again."""
+    """WebP or JPEG. 202 with a placeholder while it is made; one that is gone from the disk is made again. 503 with a
+    placeholder while the disk of the thumbnails can't be read."""
     row = _find(thumb_key)
     if row.status == Thumbnail.Status.FAILED:
         raise HttpError(404, row.error_message or f"It could not be made: {row.error_code}.")
@@ -163,7 +166,7 @@ def get_content(request: HttpRequest, thumb_key: str) -> HttpResponseBase:
 
 
 def _find(thumb_key: str) -> Thumbnail:
-    row = Thumbnail.objects.filter(thumb_key=thumb_key).first()
+    row = Thumbnail.objects.filter(thumb_key=thumb_key).first() if is_key(thumb_key) else None
     if row is None:
         raise HttpError(404, f"There is no thumbnail {thumb_key[:80]!r}.")
     return row

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
@@ -27,9 +28,6 @@ from thumbnails import store
 from thumbnails.keys import place_of
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
 from thumbnails.opening import REJECTED
-from thumbnails.orphans import find_orphans
-
-__all__ = ["find_orphans", "register_living_groups", "schedule"]
 
 logger = logging.getLogger(__name__)
 QUEUE = "thumbnail_cleanup"
@@ -38,7 +36,7 @@ CLEANABLE = (Thumbnail.Status.READY, Thumbnail.Status.FAILED)
 #: So many pictures and rows at a time.
 BATCH = 200
 _RESTING = ("pending", "completed", "failed")
-_living: list[Callable[[Sequence[str]], set[str]]] = []
+_living: list[Callable[[Sequence[str]], set[str] | None]] = []
 
 
 def register() -> None:
@@ -46,16 +44,23 @@ def register() -> None:
 
 
 # --- Policy -----------------------------------------------------------------------------------------------
-def register_living_groups(verb: Callable[[Sequence[str]], set[str]]) -> None:
-    """Let a room above tell which of some group keys are groups of equal files now; this room knows none."""
+def register_living_groups(verb: Callable[[Sequence[str]], set[str] | None]) -> None:
+    """Let a room above tell which of some group keys are groups of equal files now; this room knows none. It answers
+    None while it does not know."""
     _living.append(verb)
 
 
-def living_groups(group_keys: Sequence[str]) -> set[str]:
-    """Those of the keys that somebody needs. Where nobody tells, all are."""
+def living_groups(group_keys: Sequence[str]) -> set[str] | None:
+    """Those of the keys that somebody needs; None while that is not known. Where there is nobody to tell, all are."""
     if not _living or not group_keys:
         return set(group_keys)
-    return set().union(*(verb(group_keys) for verb in _living))
+    living: set[str] = set()
+    for verb in _living:
+        found = verb(group_keys)
+        if found is None:
+            return None
+        living |= found
+    return living
 
 
 def schedule(group_key: str, after_seconds: float | None = None, *, actor: str | None = None) -> ThumbnailCleanupJob:
@@ -101,16 +106,17 @@ def schedule_new(group_keys: Sequence[str]) -> int:
 # --- An executor ------------------------------------------------------------------------------------------
 def clean(work: Work[ThumbnailCleanupJob]) -> Outcome:
     group = Thumbnail.objects.using(EXECUTOR).filter(group_key=work.row.group_key, status__in=CLEANABLE)
-    outside = 0
-    try:
-        while rows := list(group.order_by("pk")[:BATCH]):
-            work.check()
-            work.advance(doing=work.row.group_key)
-            outside += remove_pictures(rows)
-            with work.fenced("cleanup"):
-                remove_rows(rows)
-            reach("cleanup_rows_removed")
-    except OSError as error:
+    after, outside = 0, 0
+    error: OSError | None = None
+    while rows := list(group.filter(pk__gt=after).order_by("pk")[:BATCH]):
+        work.check()
+        work.advance(doing=work.row.group_key)
+        removal = remove_pictures(rows)
+        with work.fenced("cleanup"):
+            remove_rows(removal.gone)
+        reach("cleanup_rows_removed")
+        after, outside, error = rows[-1].pk, outside + removal.outside, error or removal.error
+    if error is not None:
         return Outcome("failed", FAILED, f"A picture can't be removed: {reason_of(error)}")
     if outside:
         return Outcome(
@@ -119,21 +125,38 @@ def clean(work: Work[ThumbnailCleanupJob]) -> Outcome:
     return Outcome()
 
 
-def remove_pictures(rows: Sequence[Thumbnail]) -> int:
-    """Remove the pictures of these rows; return of how many the place is none of ours."""
-    outside = 0
+@dataclass
+class Removal:
+    """What became of some pictures: the rows that are left without one, and the first error of the others."""
+
+    gone: list[Thumbnail] = field(default_factory=list)
+    #: Of how many the place is none of ours: there is nothing to remove.
+    outside: int = 0
+    error: OSError | None = None
+
+
+def remove_pictures(rows: Sequence[Thumbnail]) -> Removal:
+    """Remove the pictures of these rows. One that can't be removed keeps no other from going."""
+    removal = Removal()
     for row in rows:
         try:
             store.remove(place_of(row))
         except store.OutsideRoot:
             logger.warning("Thumbnail %s: nothing is removed at %r", row.pk, place_of(row))
-            outside += 1
+            removal.outside += 1
+        except OSError as error:
+            logger.warning("The picture of thumbnail %s can't be removed: %s", row.pk, reason_of(error))
+            removal.error = removal.error or error
+            continue
+        removal.gone.append(row)
         reach("cleanup_picture_removed")
-    return outside
+    return removal
 
 
 def remove_rows(rows: Sequence[Thumbnail]) -> int:
     """Delete these rows, as far as they are still `ready` or `failed`; on the path "cleanup". Return how many."""
+    if not rows:
+        return 0
     found = Thumbnail.objects.using(EXECUTOR).filter(pk__in=[row.pk for row in rows], status__in=CLEANABLE)
     return int(found._raw_delete(EXECUTOR))
 

@@ -8,7 +8,7 @@ from django.utils.http import content_disposition_header
 
 from libraries.names import to_display
 
-#: What every browser shows or plays by itself, without running anything of it.
+#: What every browser shows or plays by itself, without running anything of it. (Chromium shows no PDF in a sandbox.)
 _SHOWN = {
     "image/jpeg": "jpg jpeg jpe jfif",
     "image/png": "png",
@@ -31,7 +31,6 @@ _SHOWN = {
     "audio/flac": "flac",
     "audio/ogg": "ogg oga opus",
     "audio/wav": "wav",
-    "application/pdf": "pdf",
     # Only as letters: even a page or a program is harmless then, but those are left out all the same.
     "text/plain; charset=utf-8": "txt text md csv tsv log ini srt nfo",
 }

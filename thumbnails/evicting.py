@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from django.conf import settings
 from django.db.models import Sum
-from django.db.models.functions import Now
 
-from database.clock import SecondsFromNow
 from database.crash_points import reach
 from database.routing import EXECUTOR
 from jobs import stopping
@@ -17,18 +13,9 @@ from thumbnails import orphans, store
 from thumbnails.cleaning import remove_pictures, remove_rows
 from thumbnails.models import Thumbnail
 
-#: A look at a picture is noted at most so often: a page of them must not write each time.
-TOUCH_SECONDS = 3600
 BATCH = 200
 #: One turn ends after so many batches; the next one goes on.
 MOST_BATCHES = 25
-
-
-def touch(ids: Iterable[int]) -> int:
-    """Note that somebody looked at these thumbnails; return for how many that was worth a write."""
-    rows = Thumbnail.objects.filter(pk__in=list(ids), last_used_at__lt=SecondsFromNow(-TOUCH_SECONDS))
-    keys = list(rows.values_list("pk", flat=True))
-    return Thumbnail.objects.filter(pk__in=keys).update(last_used_at=Now()) if keys else 0
 
 
 def cache_bytes() -> int:
@@ -42,24 +29,33 @@ def evict() -> int:
     limit, evicted = settings.THUMBNAIL_CACHE_BYTES, 0
     if limit <= 0:
         return 0
-    surplus = cache_bytes() - limit
+    surplus, stuck = cache_bytes() - limit, set[int]()
     for _ in range(MOST_BATCHES):
         if surplus <= 0 or stopping.is_requested():
             break
-        rows = _unused_longest(surplus)
+        rows = _unused_longest(surplus, stuck)
         if not rows:
             break
-        remove_pictures(rows)
+        gone = remove_pictures(rows).gone
         with transaction_on("cleanup"):
-            evicted += remove_rows(rows)
+            evicted += remove_rows(gone)
         reach("evicted")
-        surplus -= sum(row.bytes_size or 0 for row in rows)
+        surplus -= sum(row.bytes_size or 0 for row in gone)
+        stuck |= {row.pk for row in rows} - {row.pk for row in gone}
     return evicted
 
 
-def _unused_longest(surplus: int) -> list[Thumbnail]:
+def evict_all() -> int:
+    """The same, turn after turn, for a command."""
+    evicted = 0
+    while some := evict():
+        evicted += some
+    return evicted
+
+
+def _unused_longest(surplus: int, but: set[int]) -> list[Thumbnail]:
     """The next few, no more than take up the surplus."""
-    rows = Thumbnail.objects.using(EXECUTOR).filter(status=Thumbnail.Status.READY)
+    rows = Thumbnail.objects.using(EXECUTOR).filter(status=Thumbnail.Status.READY).exclude(pk__in=but)
     chosen, freed = [], 0
     for row in rows.order_by("last_used_at", "pk")[:BATCH]:
         if freed >= surplus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 from libraries.models import LibraryFile
 from thumbnails.models import Thumbnail
@@ -14,6 +15,8 @@ FORMAT = "webp"
 EXTENSIONS = {"webp": "webp", "jpeg": "jpg"}
 #: A group of equal files, or `file:` and an id for thumbnails that belong to none; blanks and capitals are forgiven.
 GROUP_KEY = r"^\s*((blake3|sha256|BLAKE3|SHA256):[0-9a-fA-F]{64}|(file|FILE):[0-9]{1,19})\s*$"
+FILE = "file:"
+_KEY = re.compile(r"[0-9a-f]{64}")
 #: The columns that a key is made of.
 COLUMNS = ("id", "hash_algorithm", "content_hash", "size_bytes", "mtime_ns")
 
@@ -22,6 +25,16 @@ def thumb_key(file: LibraryFile, max_dimension: int = DIMENSION, format: str = F
     """The key of a file's picture as the file is now."""
     made_of = (str(file.pk), fingerprint(file), str(max_dimension), format, f"v{VERSION}")
     return hashlib.sha256("\n".join(made_of).encode()).hexdigest()
+
+
+def is_key(text: str) -> bool:
+    """Whether there could be a thumbnail of that key: not all that comes from outside may go to the database."""
+    return _KEY.fullmatch(text) is not None
+
+
+def is_of_now(thumbnail: Thumbnail) -> bool:
+    """Whether its file still has the content that it was made of."""
+    return thumb_key(thumbnail.file, thumbnail.max_dimension, thumbnail.format) == thumbnail.thumb_key
 
 
 def fingerprint(file: LibraryFile) -> str:
@@ -44,4 +57,4 @@ def place_of(thumbnail: Thumbnail) -> str:
 
 def group_of_file(file_id: int) -> str:
     """The group key of thumbnails that belong to no group of equal files."""
-    return f"file:{file_id}"
+    return f"{FILE}{file_id}"

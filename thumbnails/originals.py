@@ -17,6 +17,8 @@ from django.utils.translation import gettext as _
 from libraries.messages import receive, send
 from libraries.models import LibraryFile
 from libraries.names import to_bytes, to_display
+from thumbnails.child_environment import child_environment
+from thumbnails.original_process import PIECE_BYTES
 from thumbnails.ranges import Span
 
 logger = logging.getLogger(__name__)
@@ -28,7 +30,6 @@ COMMAND = [
     "import sys; sys.path.insert(0, sys.argv[1]); from thumbnails.original_process import main; main()",
     str(settings.BASE_DIR),
 ]
-PIECE_BYTES = 256 << 10
 #: How long a killed process is waited for; one that hangs in the kernel is left alone.
 _KILL_SECONDS = 1.0
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
@@ -150,7 +151,13 @@ def _start() -> subprocess.Popen[bytes]:
             raise TooMany(_("Too many files are being read at the moment. Try again when one of them is done."))
         # A session of its own: Ctrl-C in a terminal is for the server, which then closes what it has open.
         process = subprocess.Popen(
-            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", bufsize=0, start_new_session=True
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd="/",
+            env=child_environment(),
+            bufsize=0,
+            start_new_session=True,
         )
         _running.append(process)
         return process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from thumbnails import store
 from thumbnails.models import Thumbnail
 from thumbnails.store import Kept
 
+logger = logging.getLogger(__name__)
 #: What is younger may be about to get its row, or its name.
 YOUNG_SECONDS = 3600
 BATCH = 500
@@ -31,7 +33,16 @@ def find_orphans(shards: Iterable[str] | None = None) -> Iterator[Kept]:
 
 def remove_orphans(shards: Iterable[str] | None = None) -> int:
     """Remove them, and empty folders on the way; return how many files went."""
-    return sum(store.remove_kept(kept) for kept in find_orphans(shards))
+    return sum(_remove(kept) for kept in find_orphans(shards))
+
+
+def _remove(kept: Kept) -> bool:
+    """One that can't be removed keeps no other from going."""
+    try:
+        return store.remove_kept(kept)
+    except (OSError, store.OutsideRoot) as error:
+        logger.warning("%s lies in the thumbnail root for nobody and can't be removed: %s", kept.relpath, error)
+        return False
 
 
 def remove_some() -> int:

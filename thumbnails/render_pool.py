@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import select
 import signal
@@ -24,20 +25,25 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from libraries.messages import encoded
+from thumbnails.child_environment import child_environment
 from thumbnails.render_board import Board
 from thumbnails.render_errors import GENERATION_FAILED, TIMED_OUT, RenderError, told_by
 from thumbnails.render_process import LENGTHS, Task
 
 __all__ = ["RenderError", "Rendered", "close_all", "render"]
 
+logger = logging.getLogger(__name__)
 #: While a child works, the caller hears of it this often.
 TICK_SECONDS = 0.5
 #: A child that ended between two tasks is replaced, and the task given to the next.
 TRIES = 3
-#: What a child needs of the environment; passwords and keys it does not.
-ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "LANG", "LC_ALL")
 #: No answer is as large.
 MOST_ANSWER_BYTES = 64 << 20
+#: What the columns of a row are made for; a child that a hostile file has taken over may tell anything.
+MOST_CODE, MOST_MESSAGE = 64, 2_000
+#: How long a killed child is waited for. So many that hang in the kernel all the same, and no new one is started.
+KILL_SECONDS = 1.0
+MOST_STUCK = 4
 
 
 class Rendered(NamedTuple):
@@ -97,7 +103,7 @@ def render(source: int, *, media_type: str, format: str, max_dimension: int, adv
 def _taken(told: dict[str, Any], data: bytes) -> Rendered:
     bytes_read = int(told["bytes_read"])
     if "code" in told:
-        raise RenderError(str(told["code"]), str(told["message"]), bytes_read)
+        raise RenderError(str(told["code"])[:MOST_CODE], str(told["message"])[:MOST_MESSAGE], bytes_read)
     return Rendered(data, int(told["width"]), int(told["height"]), bytes_read)
 
 
@@ -105,6 +111,8 @@ def _taken(told: dict[str, Any], data: bytes) -> Rendered:
 _lock = Lock()
 _idle: list[_Child] = []
 _busy: set[_Child] = set()
+#: Killed, and still there: a call to a dead disk that the kernel does not end.
+_stuck: list[_Child] = []
 #: A child dies with the *thread* that started it: so that is one that lives as long as the process.
 _starter = ThreadPoolExecutor(1, "render-starter")
 
@@ -124,6 +132,11 @@ def _borrow() -> _Child:
 
 
 def _started() -> _Child:
+    with _lock:
+        _stuck[:] = [child for child in _stuck if child.is_alive()]
+        if len(_stuck) >= MOST_STUCK:
+            message = f"{len(_stuck)} processes that render pictures hang on a disk that doesn't answer."
+            raise RenderError(GENERATION_FAILED, message)
     try:
         child = _starter.submit(_Child).result()
     except (OSError, RuntimeError) as error:
@@ -142,7 +155,10 @@ def _give_back(child: _Child) -> None:
 def _discard(child: _Child) -> None:
     with _lock:
         _busy.discard(child)
-    child.end()
+    if not child.end():
+        logger.warning("A process that rendered a picture hangs in the kernel (process %s).", child.pid)
+        with _lock:
+            _stuck.append(child)
 
 
 def close_all() -> None:
@@ -162,6 +178,7 @@ def _forget() -> None:
     _lock, _starter = Lock(), ThreadPoolExecutor(1, "render-starter")
     _idle.clear()
     _busy.clear()
+    _stuck.clear()
 
 
 atexit.register(close_all)
@@ -179,7 +196,7 @@ class _Child:
                 [sys.executable, "-m", "thumbnails.render_process", *map(str, given), str(os.getpid())],
                 pass_fds=given,
                 cwd=settings.BASE_DIR,
-                env={name: os.environ[name] for name in ENVIRONMENT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"},
+                env=child_environment(MALLOC_ARENA_MAX="2"),
                 # Decoders complain of every damaged file there; what matters is in the answer.
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -255,9 +272,10 @@ class _Child:
     def kill(self) -> None:
         self._process.kill()
 
-    def end(self) -> None:
-        """One that hangs on a dead disk can't be waited for; it goes when the disk lets it."""
+    def end(self) -> bool:
+        """Whether it is gone. One that hangs on a dead disk can't be waited for; it goes when the disk lets it."""
         self._process.kill()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=1)
+            self._process.wait(timeout=KILL_SECONDS)
         self._end.close()
+        return not self.is_alive()

@@ -144,8 +144,11 @@ def taken_bytes() -> tuple[int, int]:
 
 def allow_memory(more_bytes: int | None) -> None:
     """Let the process take so much more than it has now; or as much as it wants."""
-    limit = resource.RLIM_INFINITY if more_bytes is None else taken_bytes()[0] + more_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)  # whoever started the consumer may have set one
+    limit = most if more_bytes is None else taken_bytes()[0] + more_bytes
+    if most != resource.RLIM_INFINITY:
+        limit = min(limit, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
 def die_with(parent: int) -> None:

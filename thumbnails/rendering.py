@@ -6,8 +6,9 @@ it waits it holds its place, so that nobody else reads instead.
 
 from __future__ import annotations
 
-import os
 import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -27,7 +28,7 @@ from thumbnails import store
 from thumbnails.admitting import QUEUE, room
 from thumbnails.keys import place_of
 from thumbnails.models import Thumbnail, ThumbnailQuerySet
-from thumbnails.opening import REJECTED, SourceError, open_source, refuse_changed
+from thumbnails.opening import REJECTED, UNREADABLE, SourceError, opened_source
 
 BUCKET = "thumbnail_io_global"
 FAILED = "THUMB_GENERATION_FAILED"
@@ -81,14 +82,31 @@ def retry_seconds(errors: int) -> int:
     return int(min(RETRY_SECONDS * 2 ** min(errors - 1, 16), MOST_RETRY_SECONDS))
 
 
+@dataclass
+class Bill:
+    """What was read of the source, however the rendering ends."""
+
+    bytes_read: int = 0
+
+
 def render_one(work: Work[Thumbnail]) -> Outcome:
+    bill = Bill()
+    try:
+        outcome = _render(work, bill)
+    except BaseException:  # given back, or lost: that is no reason to wait, but it was read
+        charge(BUCKET, bill.bytes_read, settings.THUMBNAIL_IO_BYTES)
+        raise
+    _pay(work, bill)
+    return outcome
+
+
+def _render(work: Work[Thumbnail], bill: Bill) -> Outcome:
     from thumbnails.render_pool import RenderError, render  # what decodes pictures is loaded by consumers only
 
     row = work.row
     try:
-        source = _open(work)
-        reach("thumb_opened")
-        try:
+        with _opened(work) as source:
+            reach("thumb_opened")
             made = render(
                 source,
                 media_type=row.media_type,
@@ -96,9 +114,7 @@ def render_one(work: Work[Thumbnail]) -> Outcome:
                 max_dimension=row.max_dimension,
                 advance=lambda: _go_on(work),
             )
-            refuse_changed(source, (row.source_size_bytes, row.source_mtime_ns))
-        finally:
-            os.close(source)
+            bill.bytes_read = made.bytes_read
         reach("thumb_rendered")
         work.check_lost()
         store.save(place_of(row), made.data)
@@ -106,24 +122,26 @@ def render_one(work: Work[Thumbnail]) -> Outcome:
     except SourceError as error:
         return _failed(row, error.code, error.message)
     except RenderError as error:
-        _pay(work, error.bytes_read)
+        bill.bytes_read = error.bytes_read
         return _failed(row, error.code, error.message)
     except store.OutsideRoot as error:
         return _failed(row, REJECTED, str(error))
     except OSError as error:
         return _failed(row, FAILED, f"The picture can't be stored: {reason_of(error)}")
-    _pay(work, made.bytes_read)
     columns = {"width": made.width, "height": made.height, "bytes_size": len(made.data)}
     return Outcome("ready", columns={**columns, "error_count": 0, "retry_after": None})
 
 
-def _open(work: Work[Thumbnail]) -> int:
+def _opened(work: Work[Thumbnail]) -> AbstractContextManager[int]:
     row = work.row
     with connections[EXECUTOR].cursor() as cursor:
         cursor.execute(_WHERE_IT_LIES, [row.file_id])
-        ((root, path),) = cursor.fetchall()
+        found = cursor.fetchall()
+    if not found:
+        raise SourceError(UNREADABLE, "The file is not in the index any more.")
+    ((root, path),) = found
     work.advance(doing=to_display(path))
-    return open_source(
+    return opened_source(
         to_bytes(root),
         to_bytes(path),
         version=(row.source_size_bytes, row.source_mtime_ns),
@@ -138,9 +156,9 @@ def _go_on(work: Work[Thumbnail]) -> None:
     work.check()
 
 
-def _pay(work: Work[Thumbnail], bytes_read: int) -> None:
+def _pay(work: Work[Thumbnail], bill: Bill) -> None:
     """Charge what was read and wait until it is paid; a consumer that stops doesn't, since the work is done."""
-    until = time.monotonic() + charge(BUCKET, bytes_read, settings.THUMBNAIL_IO_BYTES)
+    until = time.monotonic() + charge(BUCKET, bill.bytes_read, settings.THUMBNAIL_IO_BYTES)
     while (left := until - time.monotonic()) > 0 and not stopping.is_requested():
         work.advance()
         work.check_lost()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
@@ -11,9 +12,10 @@ from django.utils.cache import get_conditional_response
 from django.utils.http import quote_etag
 
 from thumbnails.admitting import repair
-from thumbnails.evicting import touch
+from thumbnails.keys import is_of_now, place_of
 from thumbnails.models import Thumbnail
 from thumbnails.store import OutsideRoot, open_picture
+from thumbnails.touching import touch
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +27,10 @@ AGAIN_SECONDS = 2
 
 
 def answer(request: HttpRequest, thumbnail: Thumbnail) -> HttpResponseBase:
-    """The picture; a neutral one in its place with 202 while it is made, and with 404 where it can't be made.
+    """The picture; a neutral one in its place with 202 while it is made, with 404 where it can't be made, and with 503
+    where the disk of the thumbnails fails.
 
-    A picture that is gone from the disk is made again.
+    A picture that is gone from the disk is made again, unless its file is another by now.
     """
     if thumbnail.status == Thumbnail.Status.FAILED:
         return placeholder(404)
@@ -35,13 +38,19 @@ def answer(request: HttpRequest, thumbnail: Thumbnail) -> HttpResponseBase:
         return waiting()
     etag = quote_etag(thumbnail.thumb_key)
     known = get_conditional_response(request, etag=etag)
+    if known is not None and known.status_code != HTTPStatus.NOT_MODIFIED:
+        return known
     if known is not None:
+        touch([thumbnail])
         return _for_ever(known, etag)
-    data = _read(thumbnail)
+    try:
+        data = _read(thumbnail)
+    except OSError:
+        logger.exception("The picture of thumbnail %s can't be read", thumbnail.thumb_key)
+        return placeholder(503)
     if data is None:
-        repair(thumbnail)
-        return waiting()
-    touch([thumbnail.pk])
+        return waiting() if repair(thumbnail) or is_of_now(thumbnail) else placeholder(404)
+    touch([thumbnail])
     return _for_ever(HttpResponse(data, content_type=CONTENT_TYPES[thumbnail.format]), etag)
 
 
@@ -68,8 +77,8 @@ def _for_ever(response: HttpResponseBase, etag: str) -> HttpResponseBase:
 def _read(thumbnail: Thumbnail) -> bytes | None:
     """The encoded picture; None where it is gone, or not as long as it was written."""
     try:
-        with os.fdopen(open_picture(thumbnail.output_relpath or "", thumbnail.bytes_size), "rb") as file:
+        with os.fdopen(open_picture(place_of(thumbnail), thumbnail.bytes_size), "rb") as file:
             return file.read()
-    except (OSError, OutsideRoot) as error:
+    except (FileNotFoundError, OutsideRoot) as error:
         logger.warning("The picture of thumbnail %s is gone: %s", thumbnail.thumb_key, error)
         return None

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_noop
 from thumbnails.admitting import SOURCE_MISSING, ready
 from thumbnails.formats import media_of
 from thumbnails.models import Thumbnail
+from thumbnails.touching import touch
 
 #: The longer side: in a row, and where there is one picture on the page. Each for screens of double density.
 SMALL, LARGE = 320, 640
@@ -48,12 +49,16 @@ class Picture:
 
 def pictures(files: Mapping[K, Sequence[tuple[int, str]]], dimension: int = SMALL) -> dict[K, Picture]:
     """A picture for each content, of whose files some are given as (id, path): the first is the one to ask for, but
-    that of any other will do. In at most two queries; contents that no picture can be made of are not in the answer."""
+    that of any other will do. In at most two queries, and now and then a note that they were looked at; contents that
+    no picture can be made of are not in the answer."""
     able = {key: [file_id for file_id, path in some if media_of(path)] for key, some in files.items()}
     every = [file_id for some in able.values() for file_id in some]
     whole = ready(every, dimension, FORMAT) if every else {}
     smaller = ready(every, SMALL, FORMAT) if len(whole) < len(every) and dimension > SMALL else {}
-    return {key: _picture(some, dimension, whole, smaller) for key, some in able.items() if some}
+    found = {key: _picture(some, dimension, whole, smaller) for key, some in able.items() if some}
+    # A browser that has a picture never asks for it again: this is the only sign that it is looked at.
+    touch(picture.thumbnail for picture in found.values() if picture.thumbnail)
+    return found
 
 
 def _picture(

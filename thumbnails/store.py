@@ -79,7 +79,12 @@ def open_picture(relpath: str, size: int | None = None) -> int:
     """A descriptor of the picture. Raises `FileNotFoundError` where it is gone or, given its size, not whole."""
     first, second, name = _parts(relpath)
     with _shard(first, second) as folder:
-        handle = os.open(name, _READ, dir_fd=folder)
+        try:
+            handle = os.open(name, _READ, dir_fd=folder)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise FileNotFoundError(errno.ENOENT, "a symbolic link stands in its place", relpath) from None
     info = os.fstat(handle)
     if S_ISREG(info.st_mode) and size in (None, info.st_size):
         return handle
@@ -116,13 +121,6 @@ def listed(first: str) -> Iterator[Kept]:
                 yield from _files(folder, first, second)
             _prune(first, second)
     _prune(first)
-
-
-def prune() -> None:
-    """Remove every empty folder."""
-    for first in shards():
-        for _ in listed(first):
-            pass
 
 
 def remove_kept(kept: Kept) -> bool:

@@ -14,14 +14,13 @@ from django.db.models.functions import Cast, Concat, Now
 
 from database.clock import SecondsFromNow
 from thumbnails.cleaning import CLEANABLE, living_groups, schedule_new
-from thumbnails.keys import COLUMNS, group_of_file, thumb_key
+from thumbnails.keys import COLUMNS, FILE, group_of_file, is_of_now
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob, ThumbnailQuerySet
 
 #: So many rows are looked at with each sweep.
 PORTION = 1000
 #: What was cleaned up is in the logbook; its row is kept this long.
 KEPT_SECONDS = 7 * 24 * 3600
-FILE = "file:"
 #: How far the last portion went, in this process.
 _thumbnails_after = _jobs_after = 0
 
@@ -32,6 +31,11 @@ def tidy() -> None:
     _thumbnails_after = forsake(_thumbnails_after)
     _jobs_after = withdraw(_jobs_after)
     forget_old()
+
+
+def knows_groups() -> bool:
+    """Whether it is known just now which groups there are."""
+    return living_groups([group_of_file(0)]) is not None
 
 
 def tidy_all() -> None:
@@ -57,7 +61,7 @@ def forsake(after: int = 0, portion: int = PORTION) -> int:
     rows = _portion(after, portion)
     stale = [row for row in rows if is_stale(row)]
     # A stale picture leaves its group, which may live on; so does one whose maker knew of no group.
-    _leave_group([row.pk for row in {*stale, *(row for row in rows if not row.group_key)}])
+    _leave_group({*stale, *(row for row in rows if not row.group_key or row.group_key.startswith(FILE))})
     schedule_new(sorted(_dead_groups(rows) | {group_of_file(row.file_id) for row in stale}))
     return rows[-1].pk if len(rows) == portion else 0
 
@@ -69,12 +73,13 @@ def _portion(after: int, portion: int) -> list[Thumbnail]:
 
 def _dead_groups(rows: list[Thumbnail]) -> set[str]:
     groups = sorted({row.group_key for row in rows if row.group_key and not row.group_key.startswith(FILE)})
-    return set(groups) - living_groups(groups)
+    living = living_groups(groups)
+    return set() if living is None else set(groups) - living
 
 
 def is_stale(row: Thumbnail) -> bool:
     """Whether its file is gone or has another content by now."""
-    return row.file.is_missing or thumb_key(row.file, row.max_dimension, row.format) != row.thumb_key
+    return row.file.is_missing or not is_of_now(row)
 
 
 def withdraw(after: int = 0, portion: int = PORTION) -> int:
@@ -83,7 +88,7 @@ def withdraw(after: int = 0, portion: int = PORTION) -> int:
     keys = dict(waiting.filter(pk__gt=after).order_by("pk").values_list("group_key", "pk")[:portion])
     of_files = [key for key in keys if key.startswith(FILE)]
     rows = _with_files(Thumbnail.objects.filter(group_key__in=of_files))
-    wanted = living_groups([key for key in keys if not key.startswith(FILE)])
+    wanted = living_groups([key for key in keys if not key.startswith(FILE)]) or set()
     wanted |= set(of_files) - {row.group_key or "" for row in rows if is_stale(row)}
     if wanted:
         waiting.filter(pk__in=[keys[key] for key in wanted]).delete()
@@ -91,7 +96,8 @@ def withdraw(after: int = 0, portion: int = PORTION) -> int:
 
 
 def forget_old() -> None:
-    old = ThumbnailCleanupJob.objects.filter(status="completed", finished_at__lt=SecondsFromNow(-KEPT_SECONDS))
+    ended = ThumbnailCleanupJob.objects.filter(status__in=("completed", "failed"))
+    old = ended.filter(finished_at__lt=SecondsFromNow(-KEPT_SECONDS))
     keys = list(old.order_by("pk").values_list("pk", flat=True)[:PORTION])
     if keys:
         old.filter(pk__in=keys).delete()
@@ -102,7 +108,9 @@ def _with_files(rows: ThumbnailQuerySet) -> ThumbnailQuerySet:
     return rows.select_related("file").only("thumb_key", "group_key", "max_dimension", "format", *of_file)
 
 
-def _leave_group(keys: Iterable[int]) -> None:
-    rows = Thumbnail.objects.filter(pk__in=list(keys), status__in=CLEANABLE)
-    alone = Concat(Value(FILE), Cast("file_id", CharField()))
-    rows.exclude(group_key__startswith=FILE).update(group_key=alone, updated_at=Now())
+def _leave_group(rows: Iterable[Thumbnail]) -> None:
+    keys = [row.pk for row in rows if row.group_key != group_of_file(row.file_id)]
+    if keys:
+        alone = Concat(Value(FILE), Cast("file_id", CharField()))
+        found = Thumbnail.objects.filter(pk__in=keys, status__in=CLEANABLE)
+        found.update(group_key=alone, updated_at=Now())

@@ -16,7 +16,7 @@ from accounts.models import Role
 from libraries.models import LibraryFile
 from thumbnails import admitting, serving
 from thumbnails.admitting import SOURCE_MISSING, Asked, QueueFull
-from thumbnails.keys import fingerprint
+from thumbnails.keys import fingerprint, is_key
 from thumbnails.models import Thumbnail
 from thumbnails.original_answers import answer_original
 from thumbnails.showing import DIMENSIONS, FORMAT, SMALL, why_words
@@ -29,7 +29,7 @@ _KEY = re.compile(r"\d{1,18}", re.ASCII)
 @require_safe
 def content(request: HttpRequest, thumb_key: str) -> HttpResponseBase:
     """The picture of that key."""
-    thumbnail = Thumbnail.objects.filter(thumb_key=thumb_key).first()
+    thumbnail = Thumbnail.objects.filter(thumb_key=thumb_key).first() if is_key(thumb_key) else None
     if thumbnail is None:
         raise Http404(_("There is no such thumbnail."))
     return serving.answer(request, thumbnail)

@@ -28,14 +28,14 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='duplicategroup',
-            index=models.Index(fields=['by_reclaimable', 'id'], name='ix_duplicate_groups_reclaim'),
+            index=models.Index(fields=['by_reclaimable', 'sample_file_id'], name='ix_duplicate_groups_reclaim'),
         ),
         migrations.AddIndex(
             model_name='duplicategroup',
-            index=models.Index(fields=['by_newest', 'id'], name='ix_duplicate_groups_newest'),
+            index=models.Index(fields=['by_newest', 'sample_file_id'], name='ix_duplicate_groups_newest'),
         ),
         migrations.AddIndex(
             model_name='duplicategroup',
-            index=models.Index(fields=['by_size', 'id'], name='ix_duplicate_groups_size'),
+            index=models.Index(fields=['by_size', 'sample_file_id'], name='ix_duplicate_groups_size'),
         ),
     ]

@@ -190,21 +190,23 @@
   let firstNew = null;
   document.addEventListener("htmx:beforeSwap", function (event) {
     const target = event.detail.target;
-    const isMore = target.id === "more" || target.id === "more-copies";
+    // Other parts of the page come by themselves, at any moment: they leave the focus where it is.
+    if (target.id !== "more" && target.id !== "more-copies") return;
     const list = target.id === "more" ? rows : copies;
-    firstNew = isMore && (goesOn || target.contains(document.activeElement)) ? { list, index: list().length } : null;
+    firstNew = goesOn || target.contains(document.activeElement) ? { list, index: list().length } : null;
   });
   document.addEventListener("htmx:afterSettle", function (event) {
     begin();
     if (event.detail.target.id === "preview-body") openDialog("preview");
     const element = firstNew && firstNew.list()[firstNew.index];
-    if (element && goesOn) goTo(element);
-    else if (element) element.focus({ preventScroll: true });
+    if (!element) return;
+    if (goesOn) goTo(element);
+    else element.focus({ preventScroll: true });
     firstNew = null;
     goesOn = false;
   });
   document.addEventListener("htmx:afterRequest", function (event) {
-    if (!event.detail.successful) goesOn = false;
+    if (event.detail.target.id === "more" && !event.detail.successful) goesOn = false;
   });
   document.addEventListener("formdata", (event) => inOneField(event.formData));
   window.addEventListener("pageshow", begin);

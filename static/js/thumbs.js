@@ -128,7 +128,17 @@
     if (place && !tile.querySelector("img")) place.textContent = words;
   }
 
+  // Once more for a tile whose picture was gone from the disk when it was fetched: it is being made again.
+  function watchAgain(tile, file) {
+    say(tile, "");
+    if ("again" in tile.dataset) return;
+    tile.dataset.again = "";
+    tile.dataset.thumb = file;
+    observer.observe(tile);
+  }
+
   function show(tile, picture) {
+    const file = tile.dataset.thumb;
     const image = new Image(picture.width, picture.height);
     image.className = "thumb is-new";
     image.alt = tile.dataset.alt || "";
@@ -136,12 +146,15 @@
     settle(tile);
     wait = FIRST_WAIT;
     image.addEventListener("load", function () {
+      // The drawing that is sent in place of a picture is of another size.
+      if (image.naturalWidth !== picture.width || image.naturalHeight !== picture.height) return watchAgain(tile, file);
       say(tile, "");
       for (const old of tile.querySelectorAll("img, noscript")) old.remove();
       tile.append(image);
     });
-    image.addEventListener("error", () => say(tile, ""));
-    image.src = picture.address;
+    image.addEventListener("error", () => watchAgain(tile, file));
+    // By its first address the page would show what it has of it already: the drawing.
+    image.src = picture.address + ("again" in tile.dataset ? "?again" : "");
   }
 
   function fail(tile, why) {

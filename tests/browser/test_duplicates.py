@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from accounts.models import Role, User
 from database.clock import SecondsFromNow
@@ -155,6 +155,21 @@ def test_going_past_the_last_row_loads_more(visit: Visit) -> None:
     page.keyboard.press("j")
     expect(row(page, wanted[50])).to_be_focused()
     expect(page.locator("[data-group]")).to_have_count(55)
+
+
+def test_what_comes_by_itself_meanwhile_leaves_the_focus_to_the_new_row(visit: Visit) -> None:
+    wanted = many_groups(55)
+    page = visit(operator(), "/duplicates/")
+    held: list[Route] = []
+    page.route(re.compile("cursor="), lambda route: held.append(route))
+    row(page, wanted[49]).focus()
+    with page.expect_request(re.compile("cursor=")):
+        page.keyboard.press("j")
+    with page.expect_response("**/duplicates/totals/**"):
+        page.evaluate("htmx.ajax('GET', '/duplicates/totals/', {target: '#summary', swap: 'outerHTML'})")
+    expect(page.locator("#summary.htmx-settling, #summary.htmx-swapping")).to_have_count(0)
+    held[0].continue_()
+    expect(row(page, wanted[50])).to_be_focused()
 
 
 def test_keys_are_letters_while_one_types(visit: Visit) -> None:

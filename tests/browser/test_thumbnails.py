@@ -11,7 +11,7 @@ import av
 import pytest
 from blake3 import blake3
 from PIL import Image
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import Page, Request, Route, expect
 from pytest_django import Settings
 
 from accounts.models import Role
@@ -22,7 +22,9 @@ from tests.conftest import Consumers
 from tests.indexing import indexed
 from tests.thumbnails.made import failed, made
 from tests.tree import tree
+from tests.waiting import until
 from thumbnails import admitting
+from thumbnails.keys import place_of
 from thumbnails.models import Thumbnail
 
 pytestmark = pytest.mark.django_db
@@ -146,6 +148,30 @@ def test_a_page_that_waits_asks_less_and_less_and_one_that_nobody_sees_not_at_al
     assert len(let_pass(page, 1)) > len(asked)
 
 
+def test_a_picture_that_is_gone_when_it_is_fetched_comes_when_it_is_made_again(
+    visit: Visit, tmp_path: Path, settings: Settings
+) -> None:
+    (file,) = pairs(tmp_path / "library", {"1.jpg": jpeg(1)})
+    page = visit(factories.user(), "/duplicates/")
+    statuses: list[int] = []
+
+    def lose_first(route: Route) -> None:
+        if not statuses:
+            (settings.THUMBNAIL_ROOT / place_of(Thumbnail.objects.get())).unlink()
+        answer = route.fetch()
+        statuses.append(answer.status)
+        route.fulfill(response=answer)
+
+    page.route(re.compile("/thumbs/[0-9a-f]{64}/"), lose_first)
+    expect(page.locator("[data-asked]")).to_have_count(1)
+    made(file)
+    expect(page.locator("[data-again]")).to_have_count(1)
+    expect(page.locator("img.thumb")).to_have_count(0)
+    made(file)
+    expect(page.locator("img.thumb")).to_have_js_property("naturalWidth", 320)
+    assert statuses == [202, 200]
+
+
 def test_a_page_without_javascript_has_pictures(visit: Visit, tmp_path: Path) -> None:
     (file,) = pairs(tmp_path / "library", {"1.jpg": jpeg(1)})
     someone = factories.user()
@@ -195,14 +221,14 @@ def test_originals_are_shown_played_or_saved_and_never_run(visit: Visit, tmp_pat
     page = visit(factories.user("otto", Role.OPERATOR), group(picture))
     with page.context.expect_page() as opened:
         page.get_by_role("link", name="Open the original").first.click()
-    expect(opened.value.locator("img")).to_be_visible()
-    assert opened.value.locator("img").evaluate("image => image.naturalWidth") == 400
+    expect(opened.value.locator("img")).to_have_js_property("naturalWidth", 400)
 
     page.goto(f"/thumbs/original/{video.pk}/")
-    page.wait_for_function("document.querySelector('video').readyState >= 2")
+    # The page is sandboxed: nothing in it may wait for something.
+    until(lambda: page.locator("video").evaluate("video => video.readyState >= 2"), "the video")
     assert page.locator("video").evaluate("video => video.duration") == pytest.approx(2, abs=0.3)
     page.locator("video").evaluate("video => { video.currentTime = 1.5; }")
-    page.wait_for_function("video => !document.querySelector('video').seeking")
+    until(lambda: page.locator("video").evaluate("video => !video.seeking"), "the place in the video")
 
     page.goto(group(html))
     with page.expect_download() as saved:

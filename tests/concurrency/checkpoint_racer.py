@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from django.db import IntegrityError, connection  # noqa: E402
 from jobs.executing import drain  # noqa: E402
 from jobs.models import WalMaintenanceJob  # noqa: E402
 from jobs.wal_deciding import QUEUE, Refused, request_checkpoint  # noqa: E402
+from tests.concurrency.gate import wait_for  # noqa: E402
 
 
 def ask() -> None:
@@ -38,12 +38,6 @@ def ask_and_carry_out(number: int) -> None:
             with suppress(Refused):
                 request_checkpoint(("passive", "restart")[turn % 2], by="racer", is_forced=True)
         print(WalMaintenanceJob.objects.filter(status__in=("pending", "running")).count(), flush=True)
-
-
-def wait_for(gate: Path) -> None:
-    print("ready", flush=True)
-    while not gate.exists():
-        time.sleep(0.001)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from pathlib import Path
 
 import django
@@ -17,6 +16,7 @@ from jobs.models import Job  # noqa: E402
 from libraries import queueing, scheduling  # noqa: E402
 from libraries.errors import Refused  # noqa: E402
 from libraries.models import LibraryRoot  # noqa: E402
+from tests.concurrency.gate import wait_for  # noqa: E402
 
 LIBRARIES = list(LibraryRoot.objects.order_by("pk").values_list("pk", flat=True))  # connected before the race starts
 
@@ -70,7 +70,5 @@ def work(seed: int) -> None:
 
 if __name__ == "__main__":
     verb, argument, gate = globals()[sys.argv[1]], int(sys.argv[2]), Path(sys.argv[3])
-    print("ready", flush=True)
-    while not gate.exists():
-        time.sleep(0.001)
+    wait_for(gate)
     verb(argument)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from libraries import queueing
 from libraries.models import HashState, LibraryRoot, ScanRequest
 from logbook.models import LogbookEvent
 from tests import factories
+from tests.concurrency.racing import release, start
 
 pytestmark = pytest.mark.django_db
 
@@ -28,32 +27,10 @@ def race(child_environment: dict[str, str], tmp_path: Path) -> Race:
 
     def run(*verbs: tuple[str, int]) -> list[list[str]]:
         gate = tmp_path / "go"
-        module = [sys.executable, "-m", "tests.concurrency.queue_racer"]
         environment = {**child_environment, "DEDUPFS_SQLITE_BUSY_SECONDS": "120"}
-        racers = [
-            subprocess.Popen(
-                [*module, verb, str(argument), str(gate)],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for verb, argument in verbs
-        ]
-        for racer in racers:
-            assert racer.stdout is not None
-            assert racer.stdout.readline() == "ready\n", racer.stderr and racer.stderr.read()
-        gate.touch()
-        return [_printed(racer) for racer in racers]
+        return release([start("queue_racer", environment, *each, gate) for each in verbs], gate)
 
     return run
-
-
-def _printed(racer: subprocess.Popen[str]) -> list[str]:
-    printed, errors = racer.communicate(timeout=240)
-    assert racer.returncode == 0, errors
-    assert "deadlock" not in errors
-    return printed.split()
 
 
 def make_libraries(count: int, **fields: object) -> list[LibraryRoot]:

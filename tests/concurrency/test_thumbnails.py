@@ -19,6 +19,7 @@ from database.clock import SecondsFromNow
 from jobs.executing import drain
 from libraries.models import LibraryFile
 from tests import factories
+from tests.concurrency.racing import release, start
 from tests.thumbnails.photos import photos, pictures_in, state_of
 from thumbnails import orphans
 from thumbnails.admitting import request
@@ -47,11 +48,6 @@ def environment(child_environment: dict[str, str], tmp_path: Path) -> dict[str, 
     }  # fmt: skip
 
 
-def start(environment: dict[str, str], gate: Path, verb: str, argument: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.concurrency.thumbnail_racer", verb, str(argument), str(gate)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 @pytest.fixture
 def race(environment: dict[str, str], thumb_root: Path, tmp_path: Path) -> Race:
     """Run each `(verb, argument)` in a process of its own, all from the same moment on; return what each printed."""
@@ -59,21 +55,10 @@ def race(environment: dict[str, str], thumb_root: Path, tmp_path: Path) -> Race:
     def run(*verbs: tuple[str, int], **more: str) -> list[list[str]]:
         gate = tmp_path / "go"
         gate.unlink(missing_ok=True)
-        racers = [start({**environment, **more}, gate, *each) for each in verbs]
-        for racer in racers:
-            assert racer.stdout is not None
-            assert racer.stdout.readline() == "ready\n", racer.stderr and racer.stderr.read()
-        gate.touch()
-        return [_printed(racer) for racer in racers]
+        racers = [start("thumbnail_racer", {**environment, **more}, *each, gate) for each in verbs]
+        return release(racers, gate)
 
     return run
-
-
-def _printed(racer: subprocess.Popen[str]) -> list[str]:
-    printed, errors = racer.communicate(timeout=240)
-    assert racer.returncode == 0, errors
-    assert "deadlock" not in errors
-    return printed.split("\n")[:-1]
 
 
 def some_files(count: int, suffix: str = "jpg") -> list[LibraryFile]:
@@ -134,7 +119,7 @@ def kill(environment: dict[str, str], tmp_path: Path, point: str) -> None:
     """Work in a process that dies at `point`; then its leases run out."""
     gate = tmp_path / "go"
     gate.touch()
-    victim = start({**environment, "DEDUPFS_CRASH_POINT": point}, gate, "work")
+    victim = start("thumbnail_racer", {**environment, "DEDUPFS_CRASH_POINT": point}, "work", 0, gate)
     _, errors = victim.communicate(timeout=120)
     assert victim.returncode == -signal.SIGKILL, errors
     for model in (Thumbnail, ThumbnailCleanupJob):

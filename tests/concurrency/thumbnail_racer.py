@@ -12,6 +12,7 @@ django.setup()
 
 from jobs.executing import drain  # noqa: E402
 from libraries.models import LibraryFile  # noqa: E402
+from tests.concurrency.gate import wait_for  # noqa: E402
 from thumbnails import cleaning, rendering  # noqa: E402
 from thumbnails.admitting import QueueFull, request  # noqa: E402
 from thumbnails.formats import media_of  # noqa: E402
@@ -65,7 +66,5 @@ def schedule(_: int) -> None:
 
 if __name__ == "__main__":
     verb, argument, gate = globals()[sys.argv[1]], int(sys.argv[2]), Path(sys.argv[3])
-    print("ready", flush=True)
-    while not gate.exists():
-        time.sleep(0.001)
+    wait_for(gate)
     verb(argument)

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts.models import ApiToken, Role
+from accounts.models import Role
 from duplicates.models import IgnoredGroup
 from libraries.models import LibraryFile, LibraryRoot
 from libraries.names import to_text
 from logbook.models import LogbookEvent
 from tests import factories
 from tests.duplicates.contents import copies, digest_of, foreign_writer, key_of
+from tests.pages import with_token
 
 pytestmark = pytest.mark.django_db
 
@@ -29,19 +30,14 @@ FILE_FIELDS = {
 }  # fmt: skip
 
 
-def caller(role: Role) -> Client:
-    _, secret = ApiToken.issue(factories.user(role.value, role), "script", role)
-    return Client(headers={"Authorization": f"Bearer {secret}"})
-
-
 @pytest.fixture
 def viewer() -> Client:
-    return caller(Role.VIEWER)
+    return with_token(Role.VIEWER)
 
 
 @pytest.fixture
 def operator() -> Client:
-    return caller(Role.OPERATOR)
+    return with_token(Role.OPERATOR)
 
 
 @pytest.fixture

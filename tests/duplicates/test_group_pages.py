@@ -21,7 +21,7 @@ from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanRequest
 from libraries.names import to_text
 from logbook.models import LogbookEvent
 from tests import factories
-from tests.pages import HTMX, logged_in, text_of, words_of
+from tests.pages import HTMX, QueryCounter, logged_in, text_of, words_of
 
 pytestmark = pytest.mark.django_db
 
@@ -182,7 +182,7 @@ def test_list_costs_the_same_number_of_queries_for_3_and_40_groups(
     library = scanned()
     many_groups(3, library)
     text_of(operator, "/duplicates/")
-    with connection.execute_wrapper(counted := _Counter()):
+    with connection.execute_wrapper(counted := QueryCounter()):
         text_of(operator, "/duplicates/")
     few = counted.count
     LibraryFile.objects.all().delete()
@@ -191,15 +191,6 @@ def test_list_costs_the_same_number_of_queries_for_3_and_40_groups(
     with django_assert_num_queries(few):
         text_of(operator, "/duplicates/")
     assert few < 25
-
-
-class _Counter:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, execute: Any, sql: str, *more: Any) -> Any:
-        self.count += 1
-        return execute(sql, *more)
 
 
 # --- Empty, growing ---------------------------------------------------------------------------------------

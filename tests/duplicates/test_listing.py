@@ -80,7 +80,7 @@ def test_pages_list_each_group_once_in_their_order() -> None:
             found = walk(order=order, size=size)
 
             def place(group: DuplicateGroup, order: str = order, figures: Any = figures) -> tuple[Any, ...]:
-                return (*figures(group), group.key if order == "copies" else group.pk)
+                return (*figures(group), group.key if order == "copies" else group.sample_file_id)
 
             groups = sorted(DuplicateGroup.objects.all(), key=place)
             assert found == [group.key for group in groups]
@@ -152,20 +152,20 @@ BAD = [
     encoded(GOOD | {"content_hash_hex": "zz" * 32}),
     encoded(GOOD | {"more": 1}),
     encoded({key: value for key, value in GOOD.items() if key != "total_size_bytes"}),
-    encoded({"order": "size", "size_bytes": 1, "id": 1}),
+    encoded({"order": "size", "size_bytes": 1, "sample_file_id": 1}),
     base64.urlsafe_b64encode(b"\xff\xfe").decode(),
     base64.urlsafe_b64encode(b"[" * 700).decode(),
     "A" * 5000,
 ]
 
 
-SIZED = {"order": "size", "size_bytes": 1, "id": 1}
+SIZED = {"order": "size", "size_bytes": 1, "sample_file_id": 1}
 BAD_SIZED = [
     encoded(GOOD),
     encoded(SIZED | {"order": "newest"}),
-    encoded(SIZED | {"id": "1"}),
-    encoded(SIZED | {"id": True}),
-    encoded(SIZED | {"id": 2**63}),
+    encoded(SIZED | {"sample_file_id": "1"}),
+    encoded(SIZED | {"sample_file_id": True}),
+    encoded(SIZED | {"sample_file_id": 2**63}),
     encoded(SIZED | {"size_bytes": None}),
     encoded({"order": "size", "size_bytes": 1, "hash_algorithm": "sha256", "content_hash_hex": "0f" * 32}),
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,6 +38,28 @@ def long_reader() -> Iterator[None]:
         yield
     finally:
         reader.close()
+
+
+#: The byte of SQLite's shared memory that whoever makes a checkpoint has locked meanwhile (WAL_CKPT_LOCK).
+_HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX, 1, 121)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def other_checkpoint() -> Iterator[None]:
+    """Another process makes a checkpoint: not this one, which would let go of its own locks with the file."""
+    command = [sys.executable, "-c", _HOLD, f"{connection.settings_dict['NAME']}-shm"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        yield
+        other.stdin.close()
 
 
 def carry_out() -> int:

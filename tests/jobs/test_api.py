@@ -11,11 +11,12 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from accounts.models import ApiToken, Role
+from accounts.models import Role
 from database.clock import SecondsFromNow
 from jobs.models import Job
 from logbook.models import LogbookEvent
 from tests import factories
+from tests.pages import with_token
 
 pytestmark = pytest.mark.django_db
 
@@ -25,20 +26,14 @@ JSON = "application/json"
 TIME_FORMS = ("2026-01-01 00:00:00", "2026-01-01 00:00:00.500", "2026-01-01 00:00:00.500000")
 
 
-def caller(role: Role) -> Client:
-    """A script with a token of this role."""
-    _, secret = ApiToken.issue(factories.user(role.value, role), "script", role)
-    return Client(headers={"Authorization": f"Bearer {secret}"})
-
-
 @pytest.fixture
 def operator() -> Client:
-    return caller(Role.OPERATOR)
+    return with_token(Role.OPERATOR)
 
 
 @pytest.fixture
 def viewer() -> Client:
-    return caller(Role.VIEWER)
+    return with_token(Role.VIEWER)
 
 
 def post(client: Client, path: str, body: Any = None) -> Any:

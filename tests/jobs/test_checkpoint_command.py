@@ -8,9 +8,18 @@ import pwd
 
 import pytest
 
+from database.clock import SecondsFromNow
 from jobs.models import WalMaintenanceJob
 from tests.conftest import Consumers, Manage
-from tests.jobs.checkpoints import completed, fill_log, long_reader, on_postgresql, on_sqlite
+from tests.jobs.checkpoints import (
+    again,
+    completed,
+    fill_log,
+    long_reader,
+    on_postgresql,
+    on_sqlite,
+    other_checkpoint,
+)
 from tests.waiting import until
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +64,33 @@ def test_busy_is_told_with_a_code_of_failure(run_manage: Manage) -> None:
     assert "the next try is at" in done.stdout
     assert "WAL_CHECKPOINT_BUSY" in done.stderr
     assert "Traceback" not in done.stderr
+    row = WalMaintenanceJob.objects.get()
+    early = run_manage("checkpoint", "--mode", "restart", "--now")
+    assert (early.returncode, WalMaintenanceJob.objects.get().retry_count) == (1, 1), "its time has not come"
+    again(row)
+    late = run_manage("checkpoint", "--mode", "restart", "--now")
+    assert late.returncode == 0, late.stderr
+    assert WalMaintenanceJob.objects.get().status == "completed"
+
+
+@on_sqlite
+def test_now_keeps_the_distance_of_a_retry_to_one_that_was_completed_since(run_manage: Manage) -> None:
+    WalMaintenanceJob.objects.create(requested_mode="restart", status="retryable", created_at=SecondsFromNow(-600))
+    completed(seconds_ago=30)
+    soon = run_manage("checkpoint", "--mode", "restart", "--now")
+    assert (soon.returncode, WalMaintenanceJob.objects.get(requested_mode="restart").status) == (1, "retryable")
+    forced = run_manage("checkpoint", "--mode", "restart", "--now", "--force")
+    assert forced.returncode == 0, forced.stderr
+
+
+@on_sqlite
+def test_figures_that_sqlite_did_not_give_are_not_told(run_manage: Manage) -> None:
+    fill_log(2)
+    with other_checkpoint():
+        done = run_manage("checkpoint", "--now")
+    assert done.returncode == 1
+    assert "passive checkpoint" in done.stdout
+    assert "is retryable; the next try is at" in done.stdout
 
 
 @on_sqlite

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
 from django.db.models.functions import Now
 from pytest_django.fixtures import Settings
 
@@ -16,7 +17,16 @@ from jobs.executing import sweep_all
 from jobs.models import WalMaintenanceJob
 from logbook.models import LogbookEvent
 from tests import factories
-from tests.jobs.checkpoints import again, carry_out, completed, fill_log, long_reader, on_postgresql, on_sqlite
+from tests.jobs.checkpoints import (
+    again,
+    carry_out,
+    completed,
+    fill_log,
+    long_reader,
+    on_postgresql,
+    on_sqlite,
+    other_checkpoint,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -147,6 +157,82 @@ def test_a_broken_disk_fails_the_row_and_does_not_spin(monkeypatch: pytest.Monke
     row.refresh_from_db()
     assert (row.status, row.error_code) == ("failed", "WAL_CHECKPOINT_FAILED")
     assert "disk I/O error" in (row.error_message or "")
+
+
+# --- Another one's checkpoint -----------------------------------------------------------------------------
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> ExitStack:
+    """What is put into it ends, or happens, when the passive copy is done."""
+    stack = ExitStack()
+
+    def reach(point: str) -> None:
+        if point == "wal_passive":
+            stack.close()
+
+    monkeypatch.setattr(checkpointing, "reach", reach)
+    return stack
+
+
+@on_sqlite
+def test_another_checkpoint_that_ends_meanwhile_is_no_failure(between: ExitStack) -> None:
+    fill_log()
+    row = ask("truncate")
+    between.enter_context(other_checkpoint())
+    assert carry_out() == 1
+    row.refresh_from_db()
+    assert (row.status, row.error_message) == ("completed", None)
+    # SQLite counted for the other one; of this one it only says that nothing is left.
+    assert (row.checkpoint_busy, row.checkpoint_log_frames, row.checkpointed_frames) == (0, 0, 0)
+
+
+@on_sqlite
+def test_another_checkpoint_that_comes_between_leaves_the_figures_there_are(between: ExitStack) -> None:
+    fill_log()
+    row = ask("restart")
+    with ExitStack() as other:
+        between.callback(lambda: other.enter_context(other_checkpoint()))
+        assert carry_out() == 1
+    row.refresh_from_db()
+    assert (row.status, row.error_code, row.checkpoint_busy) == ("retryable", "WAL_CHECKPOINT_BUSY", 1)
+    assert row.checkpoint_log_frames is not None
+    assert row.checkpoint_log_frames >= 20
+    assert row.checkpointed_frames == row.checkpoint_log_frames
+
+
+@on_sqlite
+def test_a_locked_database_is_busy_and_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(_mode: str) -> Any:
+        other = sqlite3.connect(str(connection.settings_dict["NAME"]), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with closing(other), connections["executor"].cursor() as cursor:
+            cursor.execute("BEGIN IMMEDIATE")
+
+    row = ask("passive")
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpointing, "_pragma", locked)
+        assert carry_out() == 1
+    row.refresh_from_db()
+    assert (row.status, row.error_code, row.retry_count) == ("retryable", "WAL_CHECKPOINT_BUSY", 1)
+    again(row)
+    assert carry_out() == 1
+    row.refresh_from_db()
+    assert row.status == "completed"
+
+
+@on_sqlite
+def test_a_mode_that_is_no_longer_allowed_is_not_tried_again(settings: Settings) -> None:
+    row = ask("truncate")
+    with long_reader():
+        fill_log(2)
+        carry_out()
+    again(row)
+    settings.WAL_MODES = ["passive", "restart"]
+    size = wal_deciding.wal_bytes()
+    assert carry_out() == 1
+    row.refresh_from_db()
+    assert (row.status, row.error_code) == ("failed", "WAL_CHECKPOINT_FAILED")
+    assert "The mode truncate is not allowed here" in (row.error_message or "")
+    assert (wal_deciding.wal_bytes() or 0) >= (size or 0) > 0
 
 
 def test_a_lost_checkpoint_is_taken_back_and_completes_later() -> None:

@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
+from django.core.management import call_command
+from pytest_django import Settings
 
 from duplicates.models import FolderSearch
 from jobs.models import Job, WalMaintenanceJob
@@ -43,6 +45,22 @@ def test_list_shows_the_newest_first_and_filters(run_manage: Run) -> None:
     assert "WORKER_FAILURE" in lines[2]
     only = ended_well(run_manage("jobs", "list", "--kind", "scan", "--status", "failed", "--limit", "1", "--json"))
     assert [item["id"] for item in json.loads(only)["items"]] == [old.pk]
+
+
+def test_a_consumer_knows_how_many_threads_it_was_given(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Consumer:
+        def __init__(self, _huey: object, *, workers: int, **_: object) -> None:
+            self.workers = workers
+
+        def run(self) -> None:
+            seen.append((self.workers, settings.CONSUMER_WORKERS))
+
+    settings.CONSUMER_WORKERS = 4
+    monkeypatch.setattr("jobs.management.commands.run_huey.LeaseConsumer", Consumer)
+    call_command("run_huey", "-w", "7")
+    assert seen == [(7, 7)]
 
 
 def test_list_says_when_there_is_nothing(run_manage: Run) -> None:

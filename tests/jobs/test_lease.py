@@ -147,6 +147,24 @@ def test_a_released_row_is_free_at_once(model: Any) -> None:
     assert (row.worker_id, row.worker_heartbeat_at, row.lease_expires_at) == (None, None, None)
 
 
+@every_table
+def test_a_row_that_was_lost_before_and_is_given_back_in_order_tells_of_no_loss(model: Any) -> None:
+    row = make(model)
+    lease = claimed(model)
+    model.objects.filter(pk=row.pk).update(error_code="LEASE_EXPIRED", error_message="once")
+    lease.release()
+    row.refresh_from_db()
+    expected = ("WORKER_STOPPED", "Its worker was stopped and gave it back.") if model is Job else (None, None)
+    assert (row.error_code, row.error_message) == expected
+
+
+def test_a_row_that_is_given_back_keeps_another_error() -> None:
+    row = factories.pending_thumbnail(error_code="THUMB_DECODE_FAILED", error_message="not a picture")
+    claimed(Thumbnail).release()
+    row.refresh_from_db()
+    assert (row.error_code, row.error_message) == ("THUMB_DECODE_FAILED", "not a picture")
+
+
 def test_renewing_prolongs_the_lease_and_progress_never_goes_back(settings: Settings) -> None:
     job, lease = factories.running_job("scan")
     settings.LEASE_SECONDS = 1000

@@ -9,28 +9,23 @@ import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from accounts.models import ApiToken, Role
+from accounts.models import Role
 from jobs.models import WalMaintenanceJob
-from tests import factories
 from tests.jobs.checkpoints import carry_out, completed, fill_log, on_postgresql, on_sqlite
+from tests.pages import with_token
 
 pytestmark = pytest.mark.django_db
 WAL = "/api/v1/maintenance/wal"
 
 
-def caller(role: Role) -> Client:
-    _, secret = ApiToken.issue(factories.user(role.value, role), "script", role)
-    return Client(headers={"Authorization": f"Bearer {secret}"})
-
-
 @pytest.fixture
 def operator() -> Client:
-    return caller(Role.OPERATOR)
+    return with_token(Role.OPERATOR)
 
 
 @pytest.fixture
 def viewer() -> Client:
-    return caller(Role.VIEWER)
+    return with_token(Role.VIEWER)
 
 
 def ask(client: Client, **body: Any) -> Any:

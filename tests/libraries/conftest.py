@@ -23,15 +23,5 @@ def disk(tmp_path: Path, settings: Settings) -> Path:
 
 
 @pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
-
-
-@pytest.fixture
-def operator() -> Client:
-    return logged_in(Role.OPERATOR)
-
-
-@pytest.fixture
 def admin() -> Client:
     return logged_in(Role.ADMIN)

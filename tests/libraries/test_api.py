@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
-from accounts.models import ApiToken, Role
+from accounts.models import Role
 from libraries.models import (
     HashRun,
     HashState,
@@ -23,20 +23,16 @@ from libraries.models import (
 )
 from logbook.models import LogbookEvent
 from tests import factories
+from tests.pages import with_token
 from tests.tree import tree
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1/libraries"
 
 
-def caller(role: Role) -> Client:
-    _, secret = ApiToken.issue(factories.user(role.value, role), "script", role)
-    return Client(headers={"Authorization": f"Bearer {secret}"})
-
-
 @pytest.fixture
 def admin() -> Client:
-    return caller(Role.ADMIN)
+    return with_token(Role.ADMIN)
 
 
 def add(client: Client, path: Path | str, name: str = "Photos", **choices: Any) -> Any:
@@ -82,7 +78,7 @@ def test_an_admin_adds_changes_pauses_and_removes(admin: Client, disk: Path) -> 
 def test_a_viewer_reads_an_operator_pauses_an_admin_decides(role: Role, allowed: set[str], disk: Path) -> None:
     tree(disk, {"photos/a": b"1", "new/a": b"1"})
     one = f"{API}/{factories.library('photos', str(disk / 'photos')).pk}"
-    client = caller(role)
+    client = with_token(role)
     for path in (API, one, f"{one}/errors"):
         assert client.get(path).status_code == 200
     answers = {

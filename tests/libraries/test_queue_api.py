@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts.models import ApiToken, Role
+from accounts.models import Role
 from database.clock import SecondsFromNow
 from jobs.models import Job
 from libraries.models import HashState, LibraryRoot, ScanRequest
 from tests import factories
+from tests.pages import with_token
 
 pytestmark = pytest.mark.django_db
 
@@ -28,14 +29,9 @@ def _hashing_waits() -> None:
     HashState.objects.create(pk=1, is_paused=True)
 
 
-def caller(role: Role) -> Client:
-    _, secret = ApiToken.issue(factories.user(role.value, role), "script", role)
-    return Client(headers={"Authorization": f"Bearer {secret}"})
-
-
 @pytest.fixture
 def operator() -> Client:
-    return caller(Role.OPERATOR)
+    return with_token(Role.OPERATOR)
 
 
 def scan(client: Client, library: LibraryRoot | int, body: Any = None) -> Any:
@@ -87,7 +83,7 @@ def test_a_library_that_is_unknown_or_paused_is_refused(operator: Client) -> Non
 
 
 def test_a_viewer_looks_and_does_not_act(operator: Client) -> None:
-    viewer = caller(Role.VIEWER)
+    viewer = with_token(Role.VIEWER)
     library = factories.library()
     assert scan(viewer, library).status_code == 403
     key = scan(operator, library).json()["id"]

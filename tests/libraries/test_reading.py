@@ -15,7 +15,20 @@ from blake3 import blake3
 
 from libraries.excluding import Exclusions
 from libraries.names import to_bytes
-from libraries.reading import SAMPLE_BYTES, SMALL_BYTES, UNIT_FILES, Changed, Reader, Seen, Trouble, WalkRules, signed
+from libraries.reading import (
+    SAMPLE_BYTES,
+    SMALL_BYTES,
+    UNIT_FILES,
+    Changed,
+    OutsideLibrary,
+    Reader,
+    Seen,
+    Trouble,
+    WalkRules,
+    open_file,
+    open_folder,
+    signed,
+)
 from tests.tree import tree
 
 
@@ -219,6 +232,16 @@ def test_a_digest_is_refused_when_the_file_changes_meanwhile(reader: Reader, tmp
 
     with pytest.raises(Changed, match="while it was read"):
         reader.hash(root, path, size, mtime_ns, "blake3", meddle)
+
+
+@pytest.mark.parametrize("path", [b"../secret", b"a/../../secret", b"a/..", b"./a", b"a//x", b"/secret", b""])
+def test_a_path_that_does_not_go_down_is_not_opened(tmp_path: Path, path: bytes) -> None:
+    root = tree(tmp_path, {"secret": b"1", "library/a/x": b"1"}) / "library"
+    with pytest.raises(OutsideLibrary):
+        open_file(bytes(root), path)
+    if path:
+        with pytest.raises(OutsideLibrary):
+            open_folder(bytes(root), path)
 
 
 def test_hashing_never_follows_a_link(reader: Reader, tmp_path: Path) -> None:

@@ -165,6 +165,6 @@ def rows(state: Path, sql: str) -> list[Any]:
 
 
 def content(state: Path) -> dict[str, list[Any]]:
-    """Every row of every table, but for the one that says who is alive right now."""
-    tables = [name for (name,) in rows(state, "SELECT name FROM sqlite_master WHERE type = 'table'")]
-    return {table: rows(state, f"SELECT * FROM {table}") for table in tables if table != "worker_heartbeats"}
+    """Every row of every table, but for those that say who is alive and how large the log is right now."""
+    tables = {name for (name,) in rows(state, "SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return {table: rows(state, f"SELECT * FROM {table}") for table in tables - {"worker_heartbeats", "wal_sizes"}}

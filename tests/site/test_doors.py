@@ -179,7 +179,9 @@ def test_a_viewer_s_look_changes_nothing(addresses: list[Found]) -> None:
     client.force_login(user())
     before = contents()
     answers = [(found, client.get(found.path).status_code) for found in addresses]
-    assert [(found, status) for found, status in answers if status not in (200, 302, 403, 404, 405)] == []
+    # 409: PostgreSQL has no write-ahead log to tell of.
+    fine = {200, 302, 403, 404, 405} | ({409} if connection.vendor == "postgresql" else set())
+    assert [(found, status) for found, status in answers if status not in fine] == []
     assert len([status for _, status in answers if status == 200]) >= 5
     assert contents() == before
 

@@ -81,6 +81,7 @@ def test_what_is_not_set_has_its_default_and_is_declared() -> None:
         ("DEDUPFS_PUBLIC_URL", "nas/dedupfs"),
         ("DATABASE_URL", "wat://nowhere"),
         ("DEDUPFS_DEBUG", "?"),
+        ("DEDUPFS_WAL_MODES", "passive,vacuum"),
     ],
 )
 def test_a_command_answers_a_bad_setting_with_one_line(variable: str, value: str, tmp_path: Path) -> None:

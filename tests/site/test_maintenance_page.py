@@ -11,7 +11,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
-from accounts.models import Role
 from database.clock import SecondsFromNow
 from dedupfs_site.charts import draw
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WalSize, WorkerHeartbeat
@@ -19,23 +18,13 @@ from libraries.names import to_text
 from logbook.models import LogbookEvent
 from tests import factories
 from tests.jobs.checkpoints import carry_out, completed, fill_log, on_postgresql, on_sqlite
-from tests.pages import HTMX, logged_in, text_of, words_of
+from tests.pages import HTMX, text_of, words_of
 from thumbnails.models import ThumbnailCleanupJob
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/maintenance/"
 FORM = 'action="/maintenance/checkpoint/"'
 HOSTILE = to_text(b"caf\xe9 <script>alert(1)</script>\n")
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
-
-
-@pytest.fixture
-def operator() -> Client:
-    return logged_in(Role.OPERATOR)
 
 
 def sampled(*sizes: int, minutes: int = 10) -> None:
@@ -90,7 +79,7 @@ def test_full_page_tells_lag_backlog_budgets_and_queue(viewer: Client) -> None:
     assert "Thumbnail cache 2.0 kB of 4.3 GB · 2 pictures" in words
     assert re.search(r"5\.0 MB /s (49|50) min", words)
     assert "Thumbnails no limit" in words
-    assert "Pending 1 1.0 kB" in words
+    assert re.search(r"Pending 1 . Running 1 . Ready 2 2\.0 kB Failed 1 . ", words), "only pictures take room"
     assert "<script>alert" not in html
     assert r"caf\xe9 <script>alert(1)</script>\n" in words
 
@@ -102,6 +91,25 @@ def test_checkpoints_are_listed_with_their_figures(viewer: Client) -> None:
     assert "Passive Completed otto" in words
     assert "7 / 7" in words
     assert re.search(r"Restart Retryable . WAL_CHECKPOINT_BUSY 4 / 9 2 . next try in 3 min", words)
+
+
+@on_sqlite
+@pytest.mark.parametrize(("frames", "shown"), [(0, "0 / 0"), (-1, "\N{EN DASH}")])
+def test_a_log_that_was_empty_has_figures_and_one_that_was_busy_has_none(
+    viewer: Client, frames: int, shown: str
+) -> None:
+    row = completed()
+    WalMaintenanceJob.objects.update(checkpoint_log_frames=frames, checkpointed_frames=frames)
+    html = text_of(viewer, ADDRESS)
+    (line,) = re.findall(rf'<tr id="checkpoint-{row.pk}">.*?data-name="frames">(.*?)</td>', html, re.S)
+    assert words_of(line).strip() == shown
+
+
+def test_a_failed_thumbnail_whose_time_has_come_waits_for_nothing(viewer: Client) -> None:
+    factories.pending_thumbnail("past", status="failed", retry_after=SecondsFromNow(-5))
+    words = words_of(text_of(viewer, ADDRESS))
+    assert "Waiting for another try 0 nothing has to be tried again" in words
+    assert re.search(r"Jobs 0 . Thumbnails 0 . ", words)
 
 
 @on_sqlite
@@ -154,7 +162,7 @@ def test_page_takes_the_same_number_of_statements_however_much_there_is(viewer: 
         IoRateLimit.objects.create(bucket_key=f"library:{library.pk}")
     with CaptureQueriesContext(connection) as more:
         text_of(viewer, ADDRESS)
-    assert len(more) == len(few) <= 20
+    assert len(more) == len(few) <= 24
 
 
 # --- The form ---------------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 
 import pytest
 import yaml
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -17,21 +19,28 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from accounts.models import ApiToken, Role
 from database.clock import SecondsFromNow
 from duplicates import summary
+from jobs import deciding
 from jobs.executing import sweep_all
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WorkerHeartbeat
-from libraries.models import HashRun, LibraryRoot, LibraryState, ScanSession
+from libraries.models import HashRun, LibraryRoot, LibraryState, ScanRequest, ScanSession
 from libraries.names import to_text
 from logbook.models import write_event
 from tests import factories
 from tests.conftest import ROOT
 from tests.jobs.checkpoints import completed
 from tests.pages import logged_in
-from thumbnails.models import ThumbnailCleanupJob
+from thumbnails.models import Thumbnail, ThumbnailCleanupJob
 
 pytestmark = pytest.mark.django_db
 
 HOSTILE = to_text(b'a"b\\c\nd\re {x="1"} \xe9 <script> # HELP')
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    """What took long to add up is kept for a while, also past the end of a test."""
+    cache.clear()
 
 
 @pytest.fixture
@@ -80,9 +89,10 @@ def test_only_a_token_opens_it(script: Client) -> None:
 # --- What -------------------------------------------------------------------------------------------------
 def test_an_empty_installation_has_every_figure(script: Client) -> None:
     found = read(script)
-    for table in ("jobs", "thumbnails", "thumbnail_cleanup_jobs", "wal_maintenance_jobs", "scan_requests"):
+    for table in ("jobs", "thumbnails", "wal_maintenance_jobs", "scan_requests", "folder_searches"):
         assert value(found, "queue_rows", table=table, status="pending") == 0
         assert value(found, "queue_oldest_pending_seconds", table=table) == 0
+    assert value(found, "queue_rows", table="thumbnail_cleanup_jobs", status="pending") == 0
     assert value(found, "lease_recoveries_total", table="jobs") == 0
     for name in (
         "workers_alive", "cleanup_lag_seconds", "reclaimable_bytes", "duplicate_groups", "thumbnail_cache_bytes",
@@ -101,12 +111,16 @@ def test_openmetrics_can_be_asked_for(script: Client) -> None:
 
 
 def test_queues_are_counted_by_state_with_the_age_of_the_oldest(script: Client) -> None:
-    Job.objects.bulk_create(Job(kind="thumbnail", created_at=SecondsFromNow(-500)) for _ in range(3))
+    Job.objects.bulk_create(
+        Job(kind="thumbnail", created_at=SecondsFromNow(-86400), updated_at=SecondsFromNow(-500)) for _ in range(3)
+    )
     factories.finished_job("hash", status="failed")
     factories.finished_job("hash")
     file = factories.library_file()
     for number, status in enumerate(["pending", "failed", "failed", "ready", "ready"]):
-        factories.pending_thumbnail(f"{number}", of=file, status=status, bytes_size=100)
+        factories.pending_thumbnail(
+            f"{number}", of=file, status=status, bytes_size=100, updated_at=SecondsFromNow(-300)
+        )
     ThumbnailCleanupJob.objects.create(group_key="a", execute_after=SecondsFromNow(-700))
     ThumbnailCleanupJob.objects.create(group_key="b", execute_after=SecondsFromNow(700))
     WalMaintenanceJob.objects.create(status="retryable")
@@ -116,9 +130,28 @@ def test_queues_are_counted_by_state_with_the_age_of_the_oldest(script: Client) 
     assert value(found, "queue_rows", table="thumbnails", status="failed") == 2
     assert value(found, "queue_rows", table="thumbnail_cleanup_jobs", status="pending") == 2
     assert value(found, "queue_rows", table="wal_maintenance_jobs", status="retryable") == 1
-    assert 500 <= value(found, "queue_oldest_pending_seconds", table="jobs") < 600
+    assert 500 <= value(found, "queue_oldest_pending_seconds", table="jobs") < 600, "since it was put back"
+    assert 300 <= value(found, "queue_oldest_pending_seconds", table="thumbnails") < 400
     assert 700 <= value(found, "cleanup_lag_seconds") < 800
     assert (value(found, "thumbnail_cache_files"), value(found, "thumbnail_cache_bytes")) == (2, 200)
+
+
+def test_what_waits_by_design_is_not_stuck(script: Client) -> None:
+    """`DedupfsQueueStuck` goes by this figure, over all its tables."""
+    long_ago = SecondsFromNow(-86400)
+    ThumbnailCleanupJob.objects.create(
+        group_key="a", execute_after=SecondsFromNow(60), created_at=long_ago, updated_at=long_ago
+    )
+    for is_paused in (True, False):
+        waits = SecondsFromNow(-100 if not is_paused else -86400)
+        library = factories.library(f"paused {is_paused}", is_paused=is_paused)
+        ScanRequest.objects.create(library=library, created_at=long_ago, updated_at=waits)
+    found = read(script)
+    waiting = {dict(labels)["table"]: each for (name, labels), each in found.items() if "oldest_pending" in name}
+    assert 100 <= waiting["scan_requests"] < 200
+    assert max(waiting.values()) < 200
+    assert value(found, "cleanup_lag_seconds") == 0
+    assert value(found, "queue_rows", table="scan_requests", status="pending") == 2
 
 
 def test_recoveries_only_grow_whatever_becomes_of_the_rows(script: Client) -> None:
@@ -134,6 +167,23 @@ def test_recoveries_only_grow_whatever_becomes_of_the_rows(script: Client) -> No
     Job.objects.all().delete()
     assert value(read(script), "lease_recoveries_total", table="jobs") == 3
     assert value(read(script), "lease_recoveries_total", table="thumbnails") == 0
+
+
+def test_what_was_lost_once_and_then_given_back_or_cancelled_is_counted_once(script: Client) -> None:
+    picture = factories.pending_thumbnail()
+    assert Thumbnail.objects.claim("gone") is not None
+    factories.expire(picture)
+    lease = Thumbnail.objects.claim("next")
+    assert lease is not None
+    lease.release()
+    job, _lease = factories.running_job("thumbnail")
+    factories.expire(job)
+    sweep_all()
+    assert Job.objects.claim("next") is not None
+    assert deciding.cancel(job.pk, actor="otto").error_code == "LEASE_EXPIRED"
+    found = read(script)
+    assert value(found, "lease_recoveries_total", table="thumbnails") == 1
+    assert value(found, "lease_recoveries_total", table="jobs") == 1
 
 
 def test_libraries_tell_mount_size_and_the_age_of_the_last_scan(script: Client) -> None:
@@ -164,7 +214,6 @@ def test_work_done_duplicates_budgets_and_workers(script: Client) -> None:
         factories.library_file(
             f"{number}", photos, size_bytes=50, hash_algorithm="blake3", content_hash=digest, needs_hash=False, nlink=1
         )
-    summary.bring_up_to_date()
     IoRateLimit.objects.create(bucket_key="thumbnail_io_global", next_available_at_ms=0)
     WorkerHeartbeat.objects.create(worker_id="nas:7", hostname="nas")
     write_event("supervisor", "nas", "consumer_restarted")
@@ -172,7 +221,7 @@ def test_work_done_duplicates_budgets_and_workers(script: Client) -> None:
     assert (value(found, "hashed_files_total"), value(found, "hashed_bytes_total")) == (14, 2000)
     assert value(found, "hashing_seconds_total") == 3
     assert (value(found, "scanned_files_total"), value(found, "scan_errors_total")) == (22, 2)
-    assert (value(found, "duplicate_groups"), value(found, "duplicate_files")) == (2, 6)
+    assert (value(found, "duplicate_groups"), value(found, "duplicate_files")) == (2, 6), "counted before it is told"
     assert value(found, "reclaimable_bytes") == 200
     assert value(found, "io_budget_ahead_seconds", bucket="thumbnail_io_global") == 0
     assert value(found, "workers_alive") == 1
@@ -181,6 +230,7 @@ def test_work_done_duplicates_budgets_and_workers(script: Client) -> None:
 
 def test_a_scrape_is_few_statements_and_reads_no_files(script: Client) -> None:
     read(script)
+    cache.clear()
     with CaptureQueriesContext(connection) as few:
         read(script)
     for number in range(5):
@@ -188,12 +238,28 @@ def test_a_scrape_is_few_statements_and_reads_no_files(script: Client) -> None:
         factories.library_file("a", library)
         LibraryState.objects.create(library=library)
         factories.pending_job("thumbnail")
+    read(script)  # which counts what is new
+    cache.clear()
     with CaptureQueriesContext(connection) as more:
         read(script)
-    assert len(more) == len(few) <= 25
+    assert len(more) == len(few) <= 30
     statements = [each["sql"] for each in more.captured_queries]
-    assert [sql for sql in statements if "library_files" in sql] == []
+    assert [sql for sql in statements if "library_files" in sql and "SELECT MAX(id)" not in sql] == []
     assert [sql for sql in statements if sql.startswith(("INSERT", "DELETE"))] == []
+
+
+def test_groups_that_take_long_to_add_up_are_not_added_up_by_each_scrape(
+    script: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*_arguments: object) -> bool:
+        time.sleep(0.5)  # what took so long is kept for ten seconds
+        return True
+
+    monkeypatch.setattr(summary, "bring_up_to_date", slow)
+    with CaptureQueriesContext(connection) as both:
+        read(script)
+        read(script)
+    assert len([each for each in both.captured_queries if "duplicate_groups" in each["sql"]]) == 1
 
 
 def test_recoveries_are_counted_by_an_index_of_their_own() -> None:

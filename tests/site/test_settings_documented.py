@@ -26,7 +26,7 @@ NO_SETTINGS = {
     "dedupfs_site/environment.py",
     "dedupfs_site/management/commands/up.py",
     "dedupfs_site/wsgi.py",
-    "thumbnails/render_pool.py",
+    "thumbnails/child_environment.py",
 }
 
 

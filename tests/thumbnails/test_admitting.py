@@ -194,6 +194,15 @@ def test_a_picture_that_is_gone_is_made_again(rung: list[str], settings: Setting
     assert len(rung) == 2
 
 
+def test_a_picture_of_what_the_file_was_is_not_made_again() -> None:
+    (file,) = files(1)
+    request([file])
+    row = finish("ready", width=1, height=1, bytes_size=1)
+    LibraryFile.objects.update(size_bytes=99)
+    assert not repair(row)
+    assert Thumbnail.objects.get().status == "ready"
+
+
 def test_a_picture_joins_the_group_it_is_looked_at_in() -> None:
     (file,) = files(1)
     request([file])
@@ -205,9 +214,9 @@ def test_a_picture_joins_the_group_it_is_looked_at_in() -> None:
     assert Thumbnail.objects.get().group_key == GROUP
 
 
-def test_a_file_whose_row_goes_meanwhile_is_left_out() -> None:
+def test_a_file_whose_row_goes_meanwhile_is_missing_and_no_sign_of_a_full_queue() -> None:
     gone, stays = files(2)
     LibraryFile.objects.filter(pk=gone.pk).delete()
-    with pytest.raises(QueueFull) as full:
-        request([gone, stays])
-    assert list(full.value.asked) == [stays.pk]
+    asked = request([gone, stays])
+    assert (asked[gone.pk].status, asked[gone.pk].error_code) == ("failed", "THUMB_SOURCE_MISSING")
+    assert asked[stays.pk].status == "pending"

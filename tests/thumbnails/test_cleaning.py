@@ -146,7 +146,7 @@ def test_a_thumbnail_folder_swapped_for_a_library_costs_no_file(tmp_path: Path, 
 
 
 def test_a_picture_that_can_not_be_removed_fails_the_clean_up(tmp_path: Path, thumb_root: Path) -> None:
-    (row,) = finished(photos(tmp_path / "library", "a.jpg"))
+    row, other = finished(photos(tmp_path / "library", "a.jpg", "b.jpg"))
     store.remove(place_of(row))
     (thumb_root / place_of(row)).mkdir(parents=True)
     schedule(GROUP, 0)
@@ -154,7 +154,8 @@ def test_a_picture_that_can_not_be_removed_fails_the_clean_up(tmp_path: Path, th
     job = ThumbnailCleanupJob.objects.get()
     assert (job.status, job.error_code) == ("failed", "THUMB_CLEANUP_FAILED")
     assert "EISDIR" in (job.error_message or "")
-    assert Thumbnail.objects.exists(), "its row still tells of it"
+    assert Thumbnail.objects.get() == row, "its row still tells of it, and the other went"
+    assert not (thumb_root / place_of(other)).exists()
 
 
 # --- What nobody needs ------------------------------------------------------------------------------------
@@ -188,6 +189,29 @@ def test_while_nobody_tells_of_groups_they_all_live(tmp_path: Path, thumb_root: 
     finished(photos(tmp_path / "library", "a.jpg"))
     tidying.tidy_all()
     assert waiting() == set()
+
+
+def test_while_groups_are_not_known_nothing_is_scheduled_and_nothing_withdrawn(
+    tmp_path: Path, thumb_root: Path, living: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = photos(tmp_path / "library", "a.jpg", "b.jpg")
+    finished(files[:1])
+    tidying.tidy_all()
+    due = ThumbnailCleanupJob.objects.get().execute_after
+    finished(files[1:], OTHER)
+    monkeypatch.setattr(cleaning, "_living", [*cleaning._living, lambda _: None])
+    tidying.tidy_all()
+    assert waiting() == {GROUP}
+    assert ThumbnailCleanupJob.objects.get().execute_after == due, "its clock does not start anew"
+
+
+def test_a_picture_that_stands_with_another_file_comes_back_to_its_own(
+    tmp_path: Path, thumb_root: Path, living: set[str]
+) -> None:
+    mine, other = photos(tmp_path / "library", "a.jpg", "b.jpg")
+    finished([mine], f"file:{other.pk}")
+    tidying.tidy_all()
+    assert Thumbnail.objects.get().group_key == f"file:{mine.pk}"
 
 
 @pytest.mark.parametrize("group", [GROUP, None], ids=["in a group", "without a group"])
@@ -231,9 +255,12 @@ def test_what_waits_is_looked_through_in_portions(tmp_path: Path, thumb_root: Pa
     assert waiting() == set()
 
 
-def test_old_clean_ups_are_forgotten() -> None:
+@pytest.mark.parametrize("status", ["completed", "failed"])
+def test_old_clean_ups_are_forgotten(status: str) -> None:
     schedule(GROUP, 0)
-    drain("thumbnail_cleanup")
+    lease = ThumbnailCleanupJob.objects.claim("test")
+    assert lease is not None
+    lease.finish(status)
     tidying.forget_old()
     assert ThumbnailCleanupJob.objects.exists()
     ThumbnailCleanupJob.objects.update(finished_at=SecondsFromNow(-tidying.KEPT_SECONDS - 9))
@@ -254,7 +281,7 @@ def test_files_without_rows_and_stale_temporary_ones_go(tmp_path: Path, thumb_ro
     tree(thumb_root, {temporary: b"", "ab/cd/notes.txt": b"mine", "readme": b"mine"})
     for place in (place_of(kept), place_of(lost), temporary, "ab/cd/notes.txt", "readme"):
         aged(thumb_root / place)
-    assert {orphan.relpath for orphan in cleaning.find_orphans()} == {place_of(lost), temporary}
+    assert {orphan.relpath for orphan in orphans.find_orphans()} == {place_of(lost), temporary}
     assert orphans.remove_orphans() == 2
     assert set(pictures_in(thumb_root)) == {place_of(kept), place_of(young), "ab/cd/notes.txt", "readme"}
 
@@ -263,10 +290,29 @@ def test_an_orphan_that_is_made_anew_meanwhile_stays(tmp_path: Path, thumb_root:
     (row,) = finished(photos(tmp_path / "library", "a.jpg"))
     Thumbnail.objects.all().delete()
     aged(thumb_root / place_of(row))
-    (orphan,) = cleaning.find_orphans()
+    (orphan,) = orphans.find_orphans()
     store.save(place_of(row), b"new")
     assert not store.remove_kept(orphan)
     assert (thumb_root / place_of(row)).read_bytes() == b"new"
+
+
+def test_an_orphan_that_can_not_be_removed_keeps_no_other(
+    tmp_path: Path, thumb_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = finished(photos(tmp_path / "library", "a.jpg", "b.jpg"))
+    Thumbnail.objects.all().delete()
+    for row in rows:
+        aged(thumb_root / place_of(row))
+    real, tried = store.remove_kept, []
+
+    def remove_kept(kept: store.Kept) -> bool:
+        tried.append(kept)
+        if len(tried) == 1:
+            raise PermissionError(1, "Operation not permitted")
+        return real(kept)
+
+    monkeypatch.setattr(store, "remove_kept", remove_kept)
+    assert orphans.remove_orphans() == 1
 
 
 def test_consumers_find_orphans_a_folder_at_a_time(tmp_path: Path, thumb_root: Path) -> None:

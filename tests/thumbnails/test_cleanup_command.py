@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
+from jobs import executing
 from libraries.models import LibraryFile
+from tests import factories
 from tests.conftest import Manage
 from tests.thumbnails.photos import photos, pictures_in, state_of
 from tests.tree import tree
-from thumbnails import store
+from thumbnails import evicting, store
 from thumbnails.admitting import request
 from thumbnails.keys import place_of
 from thumbnails.models import Thumbnail
@@ -27,6 +30,10 @@ GROUP = f"blake3:{'a' * 64}"
 def files(tmp_path: Path, thumb_root: Path) -> list[LibraryFile]:
     """Three files with pictures: one of a group, one alone, one that is missing by now; and a file without a row."""
     found = photos(tmp_path / "library", "a.jpg", "b.jpg", "c.jpg")
+    content = {"needs_hash": False, "hash_algorithm": "blake3", "content_hash": bytes.fromhex("aa" * 32)}
+    LibraryFile.objects.filter(pk=found[0].pk).update(**content)
+    factories.library_file("twin.jpg", found[0].library, **content)
+    found[0].refresh_from_db()
     request(found, group_keys={found[0].pk: GROUP})
     for _ in found:
         lease = Thumbnail.objects.claim("test")
@@ -88,3 +95,26 @@ def test_a_clean_up_that_fails_is_told(files: list[LibraryFile], thumb_root: Pat
     (thumb_root / place).mkdir(parents=True)
     with pytest.raises(CommandError, match="EISDIR"):
         run("--group", GROUP)
+    assert "1 thumbnails nobody needs went" in run(), "what failed before is not told again"
+    Thumbnail.objects.filter(group_key=GROUP).update(thumb_key="0" * 64)
+    with pytest.raises(CommandError, match="EISDIR"):
+        run()
+
+
+def test_all_of_it_goes_however_long_it_takes(
+    files: list[LibraryFile], thumb_root: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns of an executor, and of the cache, that end after each row."""
+    monkeypatch.setattr(executing, "TURN_SECONDS", -1.0)
+    monkeypatch.setattr(evicting, "BATCH", 1)
+    monkeypatch.setattr(evicting, "MOST_BATCHES", 1)
+    settings.THUMBNAIL_CACHE_BYTES = 1
+    LibraryFile.objects.filter(pk=files[1].pk).update(is_missing=True)
+    more = [factories.library_file(f"{number}.png", files[0].library) for number in range(2)]
+    request(more)
+    for _ in more:
+        lease = Thumbnail.objects.claim("test")
+        assert lease is not None
+        lease.finish("ready", width=1, height=1, bytes_size=7)
+    assert "2 thumbnails nobody needs went, 3 past the limit" in run()
+    assert pictures_in(thumb_root) == []

@@ -15,6 +15,7 @@ from thumbnails import evicting, store
 from thumbnails.admitting import request
 from thumbnails.keys import place_of
 from thumbnails.models import Thumbnail
+from thumbnails.touching import touch
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +41,7 @@ def test_those_go_first_that_nobody_has_looked_at_for_longest(
     settings.THUMBNAIL_CACHE_BYTES = 500
     assert evicting.evict() == 0
     settings.THUMBNAIL_CACHE_BYTES = 350
-    assert evicting.touch([rows[4].pk]) == 1
+    assert touch(rows[4:]) == 1
     assert evicting.evict() == 2
     left = Thumbnail.objects.filter(status="ready").order_by("file__relative_path")
     assert [row.pk for row in left] == [rows[0].pk, rows[1].pk, rows[4].pk]
@@ -68,9 +69,20 @@ def test_many_go_in_batches(
 
 def test_a_look_is_noted_at_most_once_an_hour(tmp_path: Path, thumb_root: Path) -> None:
     rows = pictures(tmp_path, 2)
-    assert evicting.touch([row.pk for row in rows]) == 2
-    assert evicting.touch([row.pk for row in rows]) == 0
-    assert evicting.touch([]) == 0
+    assert touch(rows) == 2
+    assert touch(rows) == 0
+    assert touch(Thumbnail.objects.all()) == 0
+    assert touch([]) == 0
+
+
+def test_what_can_not_be_removed_keeps_no_other(tmp_path: Path, thumb_root: Path, settings: Settings) -> None:
+    rows = pictures(tmp_path, 3)
+    oldest = thumb_root / place_of(rows[2])
+    oldest.unlink()
+    oldest.mkdir()
+    settings.THUMBNAIL_CACHE_BYTES = 150
+    assert [evicting.evict(), evicting.evict()] == [2, 0]
+    assert list(Thumbnail.objects.all()) == [rows[2]]
 
 
 def test_a_consumer_holds_the_limit(tmp_path: Path, thumb_root: Path, start_consumer: Consumers) -> None:

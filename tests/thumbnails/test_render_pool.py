@@ -249,6 +249,31 @@ def test_a_child_that_died_before_it_began_is_nobodys_failure(tmp_path: Path, mo
         assert pid not in children()
 
 
+def test_children_that_can_not_be_killed_are_not_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frozen ones that the signal does not reach stand for those that hang in the kernel."""
+    monkeypatch.setattr(render_pool, "KILL_SECONDS", 0.01)
+    stuck = [render_pool._started() for _ in range(render_pool.MOST_STUCK)]
+    for child in stuck:
+        os.kill(child.pid, signal.SIGSTOP)
+        monkeypatch.setattr(child._process, "kill", lambda: None)
+        render_pool._discard(child)
+    with opened(tmp_path / "a.jpg", sample("jpeg")) as good:
+        with pytest.raises(RenderError, match="4 processes") as caught:
+            image(good)
+        assert caught.value.code == GENERATION_FAILED
+        for child in stuck:
+            os.kill(child.pid, signal.SIGKILL)
+        until(lambda: all(is_gone(child.pid) for child in stuck), "their end")
+        assert shows_scene(image(good).data)
+    assert render_pool._stuck == []
+
+
+def test_what_a_child_tells_is_cut() -> None:
+    with pytest.raises(RenderError) as caught:
+        render_pool._taken({"code": "X" * 999, "message": "y" * 9_999, "bytes_read": 7}, b"")
+    assert (len(caught.value.code), len(caught.value.message), caught.value.bytes_read) == (64, 2_000, 7)
+
+
 def test_holds_a_picture_to_its_pixels(tmp_path: Path, settings: Settings) -> None:
     settings.THUMBNAIL_PIXELS = 320 * 240 - 1
     with opened(tmp_path / "a.jpg", sample("jpeg")) as descriptor, pytest.raises(RenderError) as caught:
@@ -286,6 +311,17 @@ def test_holds_a_picture_to_its_memory(tmp_path: Path, settings: Settings) -> No
         image(large)
         peak = kilobytes(children()[0], "VmHWM") << 10
         assert 200 << 20 < peak < 768 << 20
+
+
+def test_a_limit_that_the_process_was_started_with_stays() -> None:
+    program = (
+        "from resource import *; from thumbnails.render_process import allow_memory; most = 4 << 30\n"
+        "setrlimit(RLIMIT_AS, (most, most))\n"
+        "for more in (1 << 40, 1 << 20, None):\n"
+        "    allow_memory(more); soft, hard = getrlimit(RLIMIT_AS); print(hard == most, soft == most)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["True True", "True False", "True True"]
 
 
 def test_a_12_megapixel_photograph_takes_little(tmp_path: Path) -> None:

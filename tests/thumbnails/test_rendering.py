@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from threading import active_count
+from threading import Event, active_count
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -15,6 +16,8 @@ from pytest_django import Settings
 
 from database.clock import SecondsFromNow
 from jobs import stopping
+from jobs.budgets import charge
+from jobs.errors import LeaseLost
 from jobs.executing import drain, sweep_all
 from jobs.models import IoRateLimit
 from jobs.working import Work, kept_alive
@@ -222,6 +225,42 @@ def test_a_consumer_outlives_a_dead_disk(start_consumer: Consumers, library: Pat
         until(lambda: Thumbnail.objects.filter(status="ready").exists(), "the other disk's picture")
 
 
+@pytest.mark.parametrize("call", ["_look_and_close", "_open"])
+def test_a_disk_that_dies_when_the_file_is_looked_at_or_closed_holds_up_nobody(
+    library: Path, thumb_root: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    warm, *files = photos(library, "a.jpg", "b.jpg", "c.jpg")
+    rendered([warm])
+    settings.THUMBNAIL_SECONDS = {"image": 1, "video": 1}
+    before, answers, real = set(os.listdir("/proc/self/fd")), Event(), getattr(opening, call)
+
+    def silent(*arguments: Any) -> Any:
+        found = real(*arguments)
+        assert answers.wait(60)
+        return found
+
+    monkeypatch.setattr(opening, call, silent)
+    codes = [row.error_code for row in rendered(files)]
+    assert codes == [None, "THUMB_SOURCE_UNREACHABLE", "THUMB_SOURCE_UNREACHABLE"]
+    answers.set()
+    until(lambda: not opening._hanging, "the call to come back")
+    until(lambda: set(os.listdir("/proc/self/fd")) <= before, "the file to be closed")
+    Thumbnail.objects.filter(status="failed").update(retry_after=SecondsFromNow(-1))
+    assert {row.status for row in rendered(files)} == {"ready"}
+
+
+def test_whatever_an_opener_meets_the_disk_has_answered(
+    library: Path, thumb_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    files = photos(library, "a.jpg")
+    monkeypatch.setattr(opening, "open_file", fail)
+    assert [row.error_code for row in rendered(files)] == ["THUMB_SOURCE_UNREADABLE"]
+    assert opening._hanging == {}
+
+
 # --- The budget -------------------------------------------------------------------------------------------
 def test_what_is_read_is_charged_once(library: Path, thumb_root: Path, settings: Settings) -> None:
     files = photos(library, "a.jpg", "b.jpg")
@@ -235,6 +274,51 @@ def test_what_is_read_is_charged_once(library: Path, thumb_root: Path, settings:
     paid = bucket.next_available_at_ms / 1000 - began
     assert size / 1000 <= paid <= size / 1000 + took - 0.9 * size / 1000 + 0.5, "each byte once"
     assert took >= size / 1000 * 0.9, "and it is waited for"
+
+
+@pytest.mark.parametrize("harm", ["changed", "a link", "full", "lost"])
+def test_what_was_read_is_charged_also_where_nothing_came_of_it(
+    library: Path, thumb_root: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    def spoil(point: str) -> None:
+        if harm == "changed" and point == "thumb_opened":
+            os.utime(library / "a.jpg")
+        if harm == "lost" and point == "thumb_rendered":
+            raise LeaseLost("somebody else has it")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    files = photos(library, "a.jpg")
+    request(files)
+    settings.THUMBNAIL_IO_BYTES = 1 << 20
+    monkeypatch.setattr(rendering, "reach", spoil)
+    if harm == "a link":
+        thumb_root.parent.mkdir()
+        thumb_root.symlink_to(library)
+    elif harm == "full":
+        monkeypatch.setattr(store, "_write", full)
+    charged: list[int] = []
+
+    def noted(bucket: str, amount: int, limit: int) -> float:
+        charged.append(amount)
+        return charge(bucket, amount, limit)
+
+    monkeypatch.setattr(rendering, "charge", noted)
+    monkeypatch.setattr("jobs.executing.stopping.is_requested", lambda: bool(charged))
+    drain("thumbnails")
+    assert Thumbnail.objects.get().status == ("running" if harm == "lost" else "failed")
+    assert len(charged) == 1
+    assert charged[0] >= files[0].size_bytes
+
+
+def test_a_file_that_left_the_index_is_told(library: Path, thumb_root: Path) -> None:
+    request(photos(library, "a.jpg"))
+    lease = Thumbnail.objects.claim("test")
+    assert lease is not None
+    lease.row.file_id = 10**9
+    outcome = rendering.render_one(Work(lease))
+    assert (outcome.status, outcome.code) == ("failed", "THUMB_SOURCE_UNREADABLE")
 
 
 def test_without_a_limit_nothing_is_charged(library: Path, thumb_root: Path) -> None:

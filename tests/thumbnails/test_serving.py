@@ -1,25 +1,27 @@
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from django.conf import settings
+from django.db import connection
 from django.test import Client
+from pytest_django import Settings
 
-from accounts.models import Role
 from database.clock import SecondsFromNow
+from database.routing import EXECUTOR
+from jobs.enforcing import transaction_on
 from libraries.models import LibraryFile
 from tests import factories
-from tests.pages import logged_in
+from tests.duplicates.plans import copies, library
+from tests.pages import text_of
 from tests.thumbnails.made import failed, made, picture
-from thumbnails import admitting
+from thumbnails import admitting, serving
 from thumbnails.models import Thumbnail
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("thumb_root")]
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
 
 
 @pytest.fixture
@@ -89,6 +91,55 @@ def test_a_picture_that_is_gone_is_made_again(
     assert viewer.get(address(thumbnail)).status_code == 202
 
 
+def test_a_row_that_names_no_place_is_found_by_its_key(viewer: Client, file: LibraryFile) -> None:
+    thumbnail = made(file)
+    Thumbnail.objects.update(output_relpath=None)
+    assert viewer.get(address(thumbnail)).status_code == 200
+
+
+def test_a_picture_of_what_the_file_was_is_not_made_again(viewer: Client, file: LibraryFile, thumb_root: Path) -> None:
+    thumbnail = made(file)
+    (thumb_root / (thumbnail.output_relpath or "")).unlink()
+    LibraryFile.objects.update(mtime_ns=99)
+    assert viewer.get(address(thumbnail)).status_code == 404
+    assert Thumbnail.objects.get().status == "ready"
+
+
+def test_a_picture_that_is_gone_waits_while_the_queue_is_full(
+    viewer: Client, file: LibraryFile, thumb_root: Path, settings: Settings
+) -> None:
+    thumbnail = made(file)
+    (thumb_root / (thumbnail.output_relpath or "")).unlink()
+    settings.THUMBNAIL_CAPACITY = 0
+    assert viewer.get(address(thumbnail)).status_code == 202
+
+
+def test_a_disk_that_fails_is_no_reason_to_make_pictures_again(
+    viewer: Client, file: LibraryFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    thumbnail = made(file)
+    monkeypatch.setattr(serving, "open_picture", fail)
+    answer = viewer.get(address(thumbnail))
+    assert (answer.status_code, answer["Content-Type"], answer["Cache-Control"]) == (503, "image/svg+xml", "no-store")
+    assert Thumbnail.objects.get().status == "ready"
+    assert "can't be read" in caplog.text
+
+
+@pytest.mark.parametrize("key", ["%00", "x" * 64, "A" * 64, "a" * 63, "a" * 65, "%EF%BF%BD"])
+@pytest.mark.parametrize("base", ["/thumbs/{}/", "/api/v1/thumbs/{}", "/api/v1/thumbs/{}/content"])
+def test_what_is_no_key_is_not_found(viewer: Client, base: str, key: str) -> None:
+    assert viewer.get(base.format(key)).status_code == 404
+
+
+def test_what_is_refused_is_not_kept(viewer: Client, file: LibraryFile) -> None:
+    answer = viewer.get(address(made(file)), headers={"If-Match": '"another"'})
+    assert answer.status_code == 412
+    assert "immutable" not in answer.get("Cache-Control", "")
+
+
 def test_what_is_not_there_is_no_picture(viewer: Client, file: LibraryFile) -> None:
     admitting.request([file])
     assert viewer.get(address(Thumbnail.objects.get())).status_code == 202
@@ -106,6 +157,36 @@ def test_a_look_is_noted_at_most_once_an_hour(viewer: Client, file: LibraryFile)
     old = Thumbnail.objects.get().last_used_at
     viewer.get(address(thumbnail))
     assert Thumbnail.objects.get().last_used_at > old
+
+
+def test_a_look_at_what_the_browser_has_already_is_noted_too(viewer: Client) -> None:
+    first, second = copies(library(), 1, "a.jpg", "b.jpg")
+    thumbnail, other = made(first), made(second)
+    known = {"If-None-Match": f'"{thumbnail.thumb_key}"'}
+    for where, status in ((address(thumbnail), 304), ("/duplicates/", 200)):
+        Thumbnail.objects.update(last_used_at=SecondsFromNow(-4000))
+        assert viewer.get(where, headers=known).status_code == status
+        used = Thumbnail.objects.filter(last_used_at__gt=SecondsFromNow(-60))
+        assert list(used) == [thumbnail], f"not {other}, which was not shown"
+
+
+def test_nobody_waits_for_a_note_that_somebody_looked(viewer: Client) -> None:
+    (file, _) = copies(library(), 1, "a.jpg", "b.jpg")
+    thumbnail = made(file)
+    viewer.get("/duplicates/")
+    Thumbnail.objects.update(last_used_at=SecondsFromNow(-4000))
+    began = time.monotonic()
+    with suppress(InterruptedError), transaction_on("cleanup"):
+        Thumbnail.objects.using(EXECUTOR).filter(pk=thumbnail.pk)._raw_delete(EXECUTOR)
+        assert viewer.get(address(thumbnail)).status_code == 200
+        assert f"/thumbs/{thumbnail.thumb_key}/" in text_of(viewer, "/duplicates/")
+        raise InterruptedError
+    assert time.monotonic() - began < 5
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            assert cursor.execute("PRAGMA busy_timeout").fetchone() == (settings.SQLITE_BUSY_SECONDS * 1000,)
+    viewer.get(address(thumbnail))
+    assert Thumbnail.objects.filter(last_used_at__gt=SecondsFromNow(-60)).exists(), "the next look is noted"
 
 
 # --- Without JavaScript -----------------------------------------------------------------------------------

@@ -143,7 +143,6 @@ def test_only_files_of_ours_are_listed_and_empty_folders_go(thumb_root: Path) ->
     found = {kept.relpath: kept.key for shard in store.shards() for kept in store.listed(shard)}
     assert found == {PLACE: KEY, f"ab/ab/{temporary}": None}
     assert not (thumb_root / "cd").exists()
-    store.prune()
     assert len(pictures_in(thumb_root)) == 5, "what is not ours is left alone"
 
 

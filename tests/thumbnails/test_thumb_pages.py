@@ -8,27 +8,16 @@ from django.db import connection
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from accounts.models import Role
 from libraries.models import LibraryFile
 from tests import factories
 from tests.duplicates.plans import copies, library, planned
-from tests.pages import HTMX, logged_in, text_of
+from tests.pages import HTMX, QueryCounter, text_of
 from tests.thumbnails.made import failed, made
 from thumbnails.models import Thumbnail
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("thumb_root")]
 
 TILE = re.compile(r'<span class="picture [^>]*>.*?</span>', re.DOTALL)
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return logged_in(Role.VIEWER)
-
-
-@pytest.fixture
-def operator() -> Client:
-    return logged_in(Role.OPERATOR)
 
 
 def ask(client: Client, *files: LibraryFile, status: int = 200, **more: Any) -> Any:
@@ -71,20 +60,11 @@ def test_asking_takes_the_same_number_of_queries_for_2_and_200_tiles(
     where = library()
     files = [copies(where, number, f"{number}.jpg")[0] for number in range(200)]
     ask(viewer, *files)
-    with connection.execute_wrapper(counted := _Counter()):
+    with connection.execute_wrapper(counted := QueryCounter()):
         ask(viewer, *files[:2])
     with django_assert_num_queries(counted.count):
         ask(viewer, *files)
     assert Thumbnail.objects.count() == 200
-
-
-class _Counter:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, execute: Any, sql: str, *more: Any) -> Any:
-        self.count += 1
-        return execute(sql, *more)
 
 
 def test_a_full_queue_says_so_and_tells_what_there_is(viewer: Client, settings: Settings) -> None:
@@ -149,7 +129,7 @@ def test_the_list_costs_the_same_number_of_queries_for_2_and_50_pictures(
     for number in range(2):
         made(copies(where, number, f"{number}.jpg", f"{number} copy.jpg")[0])
     text_of(viewer, "/duplicates/")
-    with connection.execute_wrapper(counted := _Counter()):
+    with connection.execute_wrapper(counted := QueryCounter()):
         text_of(viewer, "/duplicates/")
     for number in range(2, 50):
         made(copies(where, number, f"{number}.jpg", f"{number} copy.jpg")[0])
@@ -193,7 +173,7 @@ def test_a_plan_has_a_picture_for_each_content_and_the_originals(
     copies(where, 2, "b.txt", "longer/b.txt")
     address = f"/plans/{planned().pk}/"
     assert f'data-thumb="{kept.pk}" data-size="320"' in text_of(viewer, address)
-    with connection.execute_wrapper(counted := _Counter()):
+    with connection.execute_wrapper(counted := QueryCounter()):
         text_of(operator, address)
     thumbnail = made(going)
     with django_assert_num_queries(counted.count):

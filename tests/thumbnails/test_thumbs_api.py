@@ -10,12 +10,13 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from accounts.models import ApiToken, Role
+from accounts.models import Role
 from database.clock import SecondsFromNow
 from jobs.executing import drain
 from libraries.models import LibraryFile
 from logbook.models import LogbookEvent
 from tests import factories
+from tests.pages import with_token
 from tests.thumbnails.photos import photos
 from thumbnails.keys import place_of
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
@@ -26,14 +27,9 @@ THUMBS = "/api/v1/thumbs"
 GROUP = f"blake3:{'a' * 64}"
 
 
-def caller(role: Role) -> Client:
-    _, secret = ApiToken.issue(factories.user(role.value, role), "script", role)
-    return Client(headers={"Authorization": f"Bearer {secret}"})
-
-
 @pytest.fixture
 def viewer() -> Client:
-    return caller(Role.VIEWER)
+    return with_token(Role.VIEWER)
 
 
 @pytest.fixture
@@ -114,6 +110,10 @@ def test_what_can_not_be_asked_for_is_refused_in_words(viewer: Client, file: Lib
     assert not Thumbnail.objects.exists()
 
 
+def test_a_key_of_a_file_is_no_group(viewer: Client, file: LibraryFile) -> None:
+    assert ask(viewer, file, group_key="file:999").json()["group_key"] == f"file:{file.pk}"
+
+
 def test_unknown_keys_are_not_found(viewer: Client) -> None:
     for key in ("x", "a" * 64, "..", "%2e%2e%2fetc"):
         assert viewer.get(f"{THUMBS}/{key}").status_code == 404
@@ -122,7 +122,7 @@ def test_unknown_keys_are_not_found(viewer: Client) -> None:
 
 def test_a_groups_thumbnails_are_removed_by_an_operator(viewer: Client, file: LibraryFile) -> None:
     assert post(viewer, "/cleanup/group", {"group_key": GROUP}).status_code == 403
-    operator = caller(Role.OPERATOR)
+    operator = with_token(Role.OPERATOR)
     for wrong in ({}, {"group_key": ""}, {"group_key": "blake3:1"}, {"group_key": "../x"}):
         assert post(operator, "/cleanup/group", wrong).status_code == 422
     answer = post(operator, "/cleanup/group", {"group_key": f" {GROUP.upper()} "})

@@ -58,6 +58,10 @@ class Command(BaseCommand):
         from jobs.checkpointing import carry_out_now
 
         stopping.listen()
+        if row.status == "retryable":
+            # One that was busy before: where no consumer runs, nobody else takes it up when its time has come.
+            carry_out_now(row)
+            row.refresh_from_db()
         while row.status in ("pending", "running"):
             if not carry_out_now(row):
                 time.sleep(POLL_SECONDS)
@@ -75,7 +79,9 @@ def _as_data(row: WalMaintenanceJob) -> dict[str, Any]:
 
 def _words(row: WalMaintenanceJob) -> str:
     words = f"The {row.requested_mode} checkpoint {row.pk} is {row.status}"
-    if row.checkpointed_frames is not None and row.status in ("completed", "retryable"):
+    # SQLite says -1 where another checkpoint was in the way.
+    has_figures = row.checkpointed_frames is not None and row.checkpointed_frames >= 0
+    if has_figures and row.status in ("completed", "retryable"):
         words += f": {row.checkpointed_frames:,} of {row.checkpoint_log_frames:,} frames of the log are in the database"
     if row.status == "retryable" and row.retry_after:
         words += f"; the next try is at {row.retry_after:%H:%M:%S} UTC"

@@ -26,7 +26,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, workers: int | None, **options: Any) -> None:
         chosen = dict(settings.HUEY["consumer"])
         if workers is not None:
-            chosen["workers"] = workers
+            # Rendering leaves one of them to the other queues, so it has to know how many there are.
+            chosen["workers"] = settings.CONSUMER_WORKERS = workers
         autodiscover_modules("tasks")
         config = ConsumerConfig(**chosen)
         config.validate()

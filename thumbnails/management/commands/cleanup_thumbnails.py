@@ -11,7 +11,7 @@ from accounts.command_line import actor
 from database.clock import SecondsFromNow
 from database.prepared_command import PreparedCommand
 from jobs import stopping
-from jobs.executing import drain
+from jobs.executing import drain_all
 from thumbnails.keys import GROUP_KEY
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
 
@@ -45,7 +45,7 @@ class Command(PreparedCommand):
             self.stdout.write(f"{count:,} thumbnails would go.")
             return
         job = cleaning.schedule(group, 0, actor=actor())
-        drain(cleaning.QUEUE)
+        drain_all(cleaning.QUEUE)
         job.refresh_from_db()
         if job.status == "failed":
             raise CommandError(job.error_message or "It failed.")
@@ -55,30 +55,43 @@ class Command(PreparedCommand):
     def _all(self) -> None:
         from thumbnails import cleaning, evicting, orphans, store, tidying
 
+        _wait_for_groups()
         before = Thumbnail.objects.count()
         tidying.tidy_all()
         ThumbnailCleanupJob.objects.filter(status="pending").update(execute_after=SecondsFromNow(0))
-        drain(cleaning.QUEUE)
+        failed = ThumbnailCleanupJob.objects.filter(status="failed").order_by("-finished_at")
+        failed_before = set(failed.values_list("pk", flat=True))
+        drain_all(cleaning.QUEUE)
         cleaned = before - Thumbnail.objects.count()
         with store.alone() as is_alone:
             if not is_alone:
                 raise CommandError("A consumer looks through the thumbnail root just now. Try again in a moment.")
-            evicted = evicting.evict()
+            evicted = evicting.evict_all()
             removed = orphans.remove_orphans()
         self.stdout.write(
             f"{max(cleaned, 0):,} thumbnails nobody needs went, {evicted:,} past the limit of the cache, "
             f"and {removed:,} files without a row."
         )
-        failed = ThumbnailCleanupJob.objects.filter(status="failed").order_by("-finished_at").first()
-        if failed is not None:
-            raise CommandError(f"The clean-up of {failed.group_key} failed: {failed.error_message}")
+        new = failed.exclude(pk__in=failed_before).first()
+        if new is not None:
+            raise CommandError(f"The clean-up of {new.group_key} failed: {new.error_message}")
 
     def _tell(self) -> None:
         from thumbnails import orphans, tidying
 
+        _wait_for_groups()
         needless = sum(1 for _ in tidying.needless())
         orphaned = sum(1 for _ in orphans.find_orphans())
         self.stdout.write(f"{needless:,} thumbnails nobody needs and {orphaned:,} files without a row would go.")
+
+
+def _wait_for_groups() -> None:
+    """Which thumbnails are needed is only known once all groups are counted."""
+    from thumbnails import tidying
+
+    while not tidying.knows_groups():
+        if stopping.is_requested():
+            raise CommandError("It was stopped before all groups were counted.")
 
 
 def _waits(job: ThumbnailCleanupJob) -> str:
