@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.db import connections, transaction
 from django.test import Client
 from hypothesis import HealthCheck
@@ -129,6 +130,12 @@ def _flush_keeps_quiet() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("django.core.management.commands.flush.emit_post_migrate_signal", lambda *_, **__: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept_from_another_test() -> None:
+    """On a slow machine figures that took long are kept for a while."""
+    cache.clear()
 
 
 @pytest.fixture
