@@ -237,7 +237,8 @@ def test_a_file_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of two files, and a look around after each answer."""
-    monkeypatch.setattr(hash_reading, "FIRST_BATCH", Bounds(files=2, size=1))
+    for name in ("FIRST_BATCH", "EARLY_BATCH", "LEAST_BATCH", "MOST_BATCH"):
+        monkeypatch.setattr(hash_reading, name, Bounds(files=2, size=1))
     monkeypatch.setattr(hash_reading, "ASK_SECONDS", 0)
 
 

@@ -27,7 +27,7 @@ MEMORY_BYTES = 256 << 20
 #: What the libraries themselves take, before there is a picture.
 LIBRARIES_BYTES = 128 << 20
 #: A busy machine needs a while to kill and to answer.
-SLACK_SECONDS = 8
+SLACK_SECONDS = 60
 
 
 @pytest.fixture(autouse=True)
