@@ -109,8 +109,8 @@ class HashStore:
     def _many(self, sql: str, rows: Sequence[tuple[Any, ...]], ending: str = "") -> None:
         if not rows:
             return
-        # "IS TRUE", so that PostgreSQL looks for the row by its id: many rows have one token, and it would take the index
-        # of tokens and go through all of them for each.
+        # "IS TRUE", so that PostgreSQL looks for the row by its id: many rows have one token, and it would take the
+        # index of tokens and go through all of them for each.
         still = (
             "WHERE id = %s AND (hash_claim_token = %s) IS TRUE AND size_bytes = %s AND mtime_ns = %s"
             f" AND ctime_ns {_SAME[self.vendor]} %s"
