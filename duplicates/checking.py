@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from django.db import connections
 
+from database.portions import portions
 from database.routing import POLICY
 from duplicates.facts import Digest, Place, files_of, read_places
 from libraries import asking, mounts
@@ -296,9 +297,8 @@ class Check:
     # --- The index ----------------------------------------------------------------------------------------
     def _sizes(self, sizes: Iterable[int], condition: str) -> set[int]:
         """Which of these sizes a present file has."""
-        wanted, found = list(sizes), set()
-        for start in range(0, len(wanted), MOST_SIZES):
-            some = wanted[start : start + MOST_SIZES]
+        found: set[int] = set()
+        for some in portions(list(sizes), MOST_SIZES):
             sql = _SIZES.format(marks=", ".join(["(%s)"] * len(some)), condition=condition)
             found |= {size for (size,) in _ask(sql, some)}
         return found

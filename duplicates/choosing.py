@@ -7,13 +7,14 @@ may have many thousand files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import Count
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
+from database.portions import portions
 from duplicates.facts import Digest, files_of
 from duplicates.models import group_key
 from duplicates.rule_kinds import Rule
@@ -59,7 +60,7 @@ def refuse_last_copies(choices: Mapping[str, str], rules: tuple[Rule, ...]) -> N
     but whoever marks all of them has made a mistake, and should hear of it."""
     chosen = {int(key): choice for key, choice in choices.items()}
     marked = _by_content([key for key, choice in chosen.items() if choice == REMOVE])
-    for some in _chunks(list(marked)):
+    for some in portions(list(marked), MOST_ASKED):
         there = _counting(some)
         # Only these can have lost all: they are read file by file.
         suspects = [digest for digest in some if marked[digest] >= there[digest]]
@@ -73,7 +74,7 @@ def refuse_last_copies(choices: Mapping[str, str], rules: tuple[Rule, ...]) -> N
 def _by_content(file_ids: Sequence[int]) -> Counter[Digest]:
     """How many of these files each content has, backups left aside."""
     marked: Counter[Digest] = Counter()
-    for some in _chunks(file_ids):
+    for some in portions(file_ids, MOST_ASKED):
         marked.update(_digest(row) for row in _files().filter(pk__in=some).values_list(*_DIGEST))
     return marked
 
@@ -98,7 +99,3 @@ def _digest(row: tuple[Any, ...]) -> Digest:
 def _files() -> Any:
     present = LibraryFile.objects.filter(is_missing=False, needs_hash=False, content_hash__isnull=False)
     return present.exclude(library__role=LibraryRoot.Role.BACKUP)
-
-
-def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (values[start : start + MOST_ASKED] for start in range(0, len(values), MOST_ASKED))

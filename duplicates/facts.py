@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from django.db import connections
 from django.db.models import QuerySet
 
+from database.portions import portions
 from database.routing import POLICY
 from libraries.models import LibraryFile, LibraryRoot, LibraryState
 
@@ -142,8 +143,7 @@ def files_of(
     """The present files of each digest, oldest id first; a digest without any is not in the answer."""
     known = read_places(using) if places is None else places
     found: dict[Digest, list[FileFacts]] = {}
-    for start in range(0, len(digests), MOST_DIGESTS):
-        asked = digests[start : start + MOST_DIGESTS]
+    for asked in portions(digests, MOST_DIGESTS):
         sql = _FILES.format(marks=", ".join(["(%s, %s)"] * len(asked)))
         with connections[using].cursor() as cursor:
             cursor.execute(sql, [part for digest in asked for part in digest])

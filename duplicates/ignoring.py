@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from django.db import connections, transaction
 
+from database.portions import portions
 from database.routing import EXECUTOR, POLICY
 from duplicates.cursors import parse_group_key
 from duplicates.facts import Digest
@@ -57,10 +58,8 @@ def stop_ignoring(key: str, *, actor: str) -> bool:
 
 def ignored_among(digests: Iterable[Digest], using: str = POLICY) -> set[Digest]:
     """Which of these contents are ignored."""
-    asked = list(digests)
     found: set[Digest] = set()
-    for start in range(0, len(asked), _MOST):
-        some = asked[start : start + _MOST]
+    for some in portions(list(digests), _MOST):
         marks = ", ".join(["(%s, %s)"] * len(some))
         sql = (
             "SELECT hash_algorithm, content_hash FROM ignored_groups"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from django.db import connection
 
+from database.portions import portions
 from duplicates.cursors import BadGroupKey, parse_group_key
 from duplicates.models import group_key
 from duplicates.summary import bring_up_to_date
@@ -21,8 +22,8 @@ def living_among(keys: Sequence[str]) -> set[str] | None:
     if not bring_up_to_date(seconds=SECONDS):
         return None
     found: set[str] = set()
-    for begin in range(0, len(keys), BATCH):
-        found |= _among(keys[begin : begin + BATCH])
+    for some in portions(keys, BATCH):
+        found |= _among(some)
     return found
 
 

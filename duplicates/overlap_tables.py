@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from django.db import connections
 
+from database.portions import portions
 from database.routing import EXECUTOR
 
 #: Pairs that are kept at a time; where there are more, those that share least go.
@@ -186,8 +187,8 @@ class Tables:
         left = set(wanted)
         while left:
             asked = list(left)
-            for start in range(0, len(asked), MOST_ASKED):
-                numbers = ", ".join(map(str, asked[start : start + MOST_ASKED]))
+            for some in portions(asked, MOST_ASKED):
+                numbers = ", ".join(map(str, some))
                 rows = self._ask(
                     f"SELECT id, parent_id, name, files, bytes FROM overlap_folders WHERE id IN ({numbers})"
                 )

@@ -21,6 +21,7 @@ from typing import Any
 from django.db import connections, transaction
 
 from database.crash_points import reach
+from database.portions import portions
 from database.routing import EXECUTOR
 from duplicates import summary
 from duplicates.models import FolderPair, FolderSearch
@@ -293,11 +294,11 @@ class Overlap:
                 FolderPair.objects.using(EXECUTOR).filter(pk__in=keys).delete()
 
     def _store(self, pairs: list[FolderPair]) -> None:
-        for start in range(0, len(pairs), BATCH_PAIRS):
+        for some in portions(pairs, BATCH_PAIRS):
             self.work.check()
             self.work.advance(doing="storing pairs")
             with self.work.fenced("pair"):
-                FolderPair.objects.using(EXECUTOR).bulk_create(pairs[start : start + BATCH_PAIRS])
+                FolderPair.objects.using(EXECUTOR).bulk_create(some)
 
 
 def _depths_and_room(one: tuple[int, str], other: tuple[int, str]) -> tuple[int, int]:

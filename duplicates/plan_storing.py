@@ -13,6 +13,7 @@ from django.db import connections
 from django.db.models import F
 from django.db.models.functions import Now
 
+from database.portions import portions
 from duplicates.facts import Digest, FileFacts
 from duplicates.models import Plan, PlanFile, PlanFolder
 
@@ -117,7 +118,7 @@ def insert(plan: Plan, groups: Sequence[PlannedGroup], using: str) -> None:
             cursor.executemany(_INSERT + _MARKS, rows)
             return
         # There a statement costs more than its rows.
-        for some in _chunks(rows, MOST_INSERTED):
+        for some in portions(rows, MOST_INSERTED):
             cursor.execute(_INSERT + ", ".join([_MARKS] * len(some)), [value for row in some for value in row])
 
 
@@ -148,7 +149,7 @@ def _new_ids(count: int, using: str) -> list[int]:
 def planned_already(plan: Plan, file_ids: Sequence[int], using: str) -> set[int]:
     """Those that the plan has: a file whose content changed meanwhile comes by a second time."""
     found: set[int] = set()
-    for some in _chunks(file_ids, 5_000):
+    for some in portions(file_ids, 5_000):
         found |= set(
             PlanFile.objects.using(using).filter(plan=plan, file_id__in=some).values_list("file_id", flat=True)
         )
@@ -173,7 +174,7 @@ def totals_of(plan_id: int, using: str, digests: Sequence[Digest] | None = None)
     if digests is None:
         return _count("plan_files WHERE plan_id = %s", [plan_id], using)
     total = Totals()
-    for some in _chunks(digests, MOST_DIGESTS):
+    for some in portions(digests, MOST_DIGESTS):
         # The small table stands first: SQLite would go through the whole plan for `IN (VALUES …)`.
         rows = (
             f"(VALUES {', '.join(['(%s, %s)'] * len(some))}) AS wanted CROSS JOIN plan_files"
@@ -232,7 +233,3 @@ def change_folder(plan_id: int, key: FolderKey, files: int, size: int) -> bool:
 def set_totals(plan_id: int, totals: Totals, using: str, **columns: Any) -> int:
     rows = Plan.objects.using(using).filter(pk=plan_id)
     return rows.update(**totals.columns(), **columns, updated_at=Now())
-
-
-def _chunks(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
-    return (values[start : start + size] for start in range(0, len(values), size))

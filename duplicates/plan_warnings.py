@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db import connections
 
+from database.portions import portions
 from duplicates.facts import Place, read_places
 from duplicates.filtering import MEDIA
 from duplicates.models import Action, Plan, PlanFile, PlanFolder
@@ -198,8 +199,7 @@ def side_car_paths(path: str) -> list[str]:
 def _present(paths: Sequence[FolderKey], using: str) -> dict[int, FolderKey]:
     found: dict[int, FolderKey] = {}
     is_sqlite = connections[using].vendor == "sqlite"
-    for start in range(0, len(paths), PAGE):
-        asked = paths[start : start + PAGE]
+    for asked in portions(paths, PAGE):
         if is_sqlite:
             marks, same_path = "(%s, %s)", "f.relative_path = w.column2"
         else:

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, 
 
 from accounts.guarding import ApiRequest, needs
 from accounts.models import Role
+from jobs.api import whole
 from libraries import adding, changing, removing
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError
 from libraries.names import to_display
@@ -38,15 +39,10 @@ class Asked(Schema):
     model_config = ConfigDict(extra="forbid")
 
 
-def _whole(value: Any) -> Any:
-    """`5.0` is an integer in JSON, whose numbers have one type only; `"5"` and `true` are not."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 Name = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=changing.NAME_CHARACTERS, pattern=r"\S")
 ]
-Size = Annotated[StrictInt, Field(ge=0, le=LARGEST), BeforeValidator(_whole)]
+Size = Annotated[StrictInt, Field(ge=0, le=LARGEST), BeforeValidator(whole)]
 Lines = Annotated[list[Annotated[str, StringConstraints(max_length=4096)]], Field(max_length=1000)]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import IntegrityError, connections, transaction
 
 from database.objects import without_idle_triggers
+from database.portions import portions
 from database.routing import EXECUTOR
 from libraries.id_set import IdSet
 from libraries.reading import SeenRow
@@ -147,8 +148,8 @@ class Store:
             self._run("ANALYZE pg_temp.seen_batch")
         numbers = seen.update(self._ask(_COMPARE))
         different: list[tuple[int, int | None, bool]] = []
-        for start in range(0, len(numbers), _NUMBERS):
-            asked = ", ".join(map(str, numbers[start : start + _NUMBERS]))
+        for some in portions(numbers, _NUMBERS):
+            asked = ", ".join(map(str, some))
             different += self._ask(_DIFFERENT, numbers=asked)
         return different
 

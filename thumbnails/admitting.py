@@ -18,6 +18,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import BooleanField, Case, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Now
 
+from database.portions import portions
 from jobs.doorbell import ring
 from libraries.models import LibraryFile
 from thumbnails.errors import ThumbnailsError
@@ -81,8 +82,8 @@ def request(
     """Ask for thumbnails of `files`, by file id. Raises `QueueFull` where not all could be let in."""
     asked: dict[int, Asked] = {}
     wishes = list(_wishes(files, group_keys or {}, max_dimension, format, asked))
-    for start in range(0, len(wishes), BATCH):
-        _ask(wishes[start : start + BATCH], asked)
+    for some in portions(wishes, BATCH):
+        _ask(some, asked)
     _refuse_rest([wish for wish in wishes if wish.file.pk not in asked], asked)
     return asked
 
@@ -152,7 +153,7 @@ def _wishes(
             yield Wish(key, file, group_key, media_type, max_dimension, format)
 
 
-def _ask(wishes: list[Wish], asked: dict[int, Asked]) -> None:
+def _ask(wishes: Sequence[Wish], asked: dict[int, Asked]) -> None:
     rows = _rows(wishes)
     missing = [wish for wish in wishes if wish.key not in rows and not wish.file.is_missing]
     again = [row.pk for row in rows.values() if row.is_due_again]
@@ -171,7 +172,7 @@ def _ask(wishes: list[Wish], asked: dict[int, Asked]) -> None:
             asked[wish.file.pk] = Asked.missing(wish.key, SOURCE_MISSING_MESSAGE)
 
 
-def _refuse_rest(wishes: list[Wish], asked: dict[int, Asked]) -> None:
+def _refuse_rest(wishes: Sequence[Wish], asked: dict[int, Asked]) -> None:
     """What was not let in: a file whose row went meanwhile is missing; for any other there was no room."""
     if not wishes:
         return
@@ -182,7 +183,7 @@ def _refuse_rest(wishes: list[Wish], asked: dict[int, Asked]) -> None:
         raise QueueFull(asked)
 
 
-def _rows(wishes: list[Wish]) -> dict[str, Any]:
+def _rows(wishes: Sequence[Wish]) -> dict[str, Any]:
     """The rows of these keys. `is_due_again`: it failed, and may be tried again by now."""
     failed = Q(status=Thumbnail.Status.FAILED)
     is_due = Case(When(failed & _is_due(), then=Value(True)), default=Value(False), output_field=BooleanField())
@@ -197,7 +198,7 @@ def _is_due() -> Q:
     return Q(retry_after__isnull=True) | Q(retry_after__lte=Now())
 
 
-def _let_in(wishes: list[Wish], again: list[int]) -> None:
+def _let_in(wishes: Sequence[Wish], again: list[int]) -> None:
     with _alone():
         moved = _insert(wishes)
         failed = Thumbnail.objects.filter(_is_due(), pk__in=again, status=Thumbnail.Status.FAILED)
@@ -205,7 +206,7 @@ def _let_in(wishes: list[Wish], again: list[int]) -> None:
         _ring(moved)
 
 
-def _insert(wishes: list[Wish]) -> int:
+def _insert(wishes: Sequence[Wish]) -> int:
     """As many new rows as there is room for; return how many."""
     if not wishes:
         return 0
@@ -238,7 +239,7 @@ def _put_back(rows: Any, **source: Any) -> int:
     return int(waiting.update(status=Thumbnail.Status.PENDING, finished_at=None, updated_at=Now(), **made_of))
 
 
-def _join_groups(wishes: list[Wish], rows: dict[str, Any]) -> None:
+def _join_groups(wishes: Sequence[Wish], rows: dict[str, Any]) -> None:
     """A picture that belonged to no group, or to one that is no more, belongs to the one it is looked at in."""
     for wish in wishes:
         row = rows.get(wish.key)
