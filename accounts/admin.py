@@ -52,8 +52,8 @@ class UserAdmin(ReadOnlyAdmin[User]):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin[ApiToken]):
-    list_display = ("name", "user", "role", "hint", "created_at", "last_used_at", "revoked_at")
-    list_filter = ("role",)
+    list_display = ("name", "user", "role", "may_authorise", "hint", "created_at", "last_used_at", "revoked_at")
+    list_filter = ("role", "may_authorise")
     list_select_related = ("user",)
     search_fields = ("name", "user__username")
     actions = ("revoke",)

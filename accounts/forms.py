@@ -28,10 +28,17 @@ class TokenForm(forms.Form):
         label=_("Name"), max_length=100, help_text=_("What uses it, for example the name of a script.")
     )
     role = forms.ChoiceField(label=_("Role"))
+    may_authorise = forms.BooleanField(
+        label=_("It may authorise acting on files"),
+        required=False,
+        help_text=_("Only with the role admin. Whoever has this token can then have files moved or removed."),
+    )
 
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user = user
+        if not user.may(Role.ADMIN):
+            del self.fields["may_authorise"]
         self.fields["role"].choices = [(role.value, role.label) for role in Role(user.role).up_to()]  # type: ignore[attr-defined]
 
     def clean_name(self) -> str:
@@ -39,6 +46,12 @@ class TokenForm(forms.Form):
         if ApiToken.objects.filter(user=self.user, name=name, revoked_at__isnull=True).exists():
             raise forms.ValidationError(_("You have a token of this name. Revoke it first, or choose another name."))
         return name
+
+    def clean(self) -> dict[str, Any]:
+        wanted = super().clean() or self.cleaned_data
+        if wanted.get("may_authorise") and wanted.get("role") not in (Role.ADMIN, None):
+            self.add_error("may_authorise", _("Only a token with the role admin can have this right."))
+        return wanted
 
 
 class PersonForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -46,6 +46,11 @@ class Caller:
     def may(self, needed: Role) -> bool:
         return self.token.may(needed) if self.token else self.user.may(needed)
 
+    @property
+    def may_authorise(self) -> bool:
+        """Acting on files is for admins, and for those of their tokens that were given the right to."""
+        return self.may(Role.ADMIN) and (self.token is None or self.token.may_authorise)
+
 
 class ApiRequest(HttpRequest):
     """What an API operation gets (for annotations): a request whose caller is known."""
@@ -69,6 +74,12 @@ def refusal(needed: Role) -> str:
     return _("This needs the role %(role)s.") % {"role": needed.label}
 
 
+def right_refusal() -> str:
+    return _(
+        "This token may not authorise acting on files. Do it in the browser, or make a token with that right there."
+    )
+
+
 # --- Pages ------------------------------------------------------------------------------------------------
 def role_required(
     role: Role,
@@ -89,10 +100,12 @@ def role_required(
 
 
 # --- The API ----------------------------------------------------------------------------------------------
-def _admit(request: HttpRequest, caller: Caller, needed: Role | None) -> Caller:
+def _admit(request: HttpRequest, caller: Caller, needed: Role | None, *, authorises: bool) -> Caller:
     needed = needed or role_for(request.method)
     if not caller.may(needed):
         raise HttpError(403, refusal(needed))
+    if authorises and not caller.may_authorise:
+        raise HttpError(403, right_refusal())
     return caller
 
 
@@ -102,9 +115,9 @@ class TokenAuth(AuthBase):
     openapi_type: str = "http"
     openapi_scheme: str = "bearer"
 
-    def __init__(self, needed: Role | None = None) -> None:
+    def __init__(self, needed: Role | None = None, *, authorises: bool = False) -> None:
         super().__init__()
-        self.needed = needed
+        self.needed, self.authorises = needed, authorises
 
     def __call__(self, request: HttpRequest) -> Caller | None:
         """A token that opens nothing ends the matter: the session beside it isn't asked."""
@@ -115,7 +128,7 @@ class TokenAuth(AuthBase):
         if found is None:
             raise AuthenticationError(message=_("This token is unknown, revoked, or its owner is deactivated."))
         found.note_use()
-        return _admit(request, Caller(found.user, found), self.needed)
+        return _admit(request, Caller(found.user, found), self.needed, authorises=self.authorises)
 
 
 class BrowserAuth(AuthBase):
@@ -127,9 +140,9 @@ class BrowserAuth(AuthBase):
     #: Read by ninja's page of the API: its requests then carry the CSRF token.
     csrf = True
 
-    def __init__(self, needed: Role | None = None) -> None:
+    def __init__(self, needed: Role | None = None, *, authorises: bool = False) -> None:
         super().__init__()
-        self.needed = needed
+        self.needed, self.authorises = needed, authorises
 
     def __call__(self, request: HttpRequest) -> Caller | None:
         user = request.user
@@ -139,25 +152,25 @@ class BrowserAuth(AuthBase):
             raise HttpError(403, " ".join(csrf_words(request)))
         if user.must_change_password:
             raise HttpError(403, _("Choose a password of your own first: log in and follow the page."))
-        return _admit(request, Caller(user), self.needed)
+        return _admit(request, Caller(user), self.needed, authorises=self.authorises)
 
 
-def _auth(needed: Role | None = None) -> list[AuthBase]:
-    return [TokenAuth(needed), BrowserAuth(needed)]
+def _auth(needed: Role | None = None, *, authorises: bool = False) -> list[AuthBase]:
+    return [TokenAuth(needed, authorises=authorises), BrowserAuth(needed, authorises=authorises)]
 
 
 #: For `NinjaAPI(auth=…)`. Operations without `needs` take every role for reading and operators for the rest.
 api_auth = _auth()
 
 
-def needs(role: Role) -> Callable[[F], F]:
-    """What an API operation needs; written below `@router.post(…)`.
+def needs(role: Role, *, authorises: bool = False) -> Callable[[F], F]:
+    """What an API operation needs; written below `@router.post(…)`. One that `authorises` also needs that right.
 
     It is part of the authentication: whoever may not act learns that (403) before their input is looked at.
     """
 
     def guard(operation: Operation) -> None:
-        operation.auth_param = auth = _auth(role)
+        operation.auth_param = auth = _auth(role, authorises=authorises)
         operation._set_auth(auth)
 
     def decorate(function: F) -> F:

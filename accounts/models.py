@@ -192,6 +192,8 @@ class ApiToken(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=100)
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER, db_default=Role.VIEWER)
+    #: Whether it may authorise acting on files; without this right only a person in a browser may.
+    may_authorise = models.BooleanField(default=False, db_default=False)
     digest = models.CharField(max_length=64, unique=True)
     hint = models.CharField(max_length=12)
     created_at = models.DateTimeField(db_default=Now())
@@ -215,12 +217,15 @@ class ApiToken(models.Model):
         return f"{self.name} ({self.hint}…)"
 
     @classmethod
-    def issue(cls, user: User, name: str, role: Role) -> tuple[ApiToken, str]:
+    def issue(cls, user: User, name: str, role: Role, *, may_authorise: bool = False) -> tuple[ApiToken, str]:
         """Make a token; the secret is returned here and can't be had again."""
         secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+        right = {"may_authorise": True} if may_authorise else {}
         with transaction.atomic():
-            token = cls.objects.create(user=user, name=name, role=role, digest=digest_of(secret), hint=secret[:8])
-            token.write("token_issued", user.username, role=Role(role).value)
+            token = cls.objects.create(
+                user=user, name=name, role=role, digest=digest_of(secret), hint=secret[:8], **right
+            )
+            token.write("token_issued", user.username, role=Role(role).value, **right)
         token.refresh_from_db()
         return token, secret
 

@@ -79,8 +79,13 @@ def password(request: HttpRequest) -> HttpResponse:
         user.choose_password(form.cleaned_data["new_password1"])
         update_session_auth_hash(request, user)
         messages.success(request, _("Your password is changed."))
-        return redirect(settings.LOGIN_REDIRECT_URL if is_first else "accounts:password")
+        return redirect(_first_page(user) if is_first else "accounts:password")
     return render(request, "accounts/password.html", {"form": form, "is_first": is_first})
+
+
+def _first_page(user: User) -> str:
+    """Whoever can add the first library is led to it; that page knows whether there is one already."""
+    return "first_steps:begin" if user.may(Role.ADMIN) else settings.LOGIN_REDIRECT_URL
 
 
 # --- Tokens -----------------------------------------------------------------------------------------------
@@ -101,7 +106,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @sensitive_variables("secret")
 def _issue(request: HttpRequest, form: TokenForm) -> HttpResponse:
     """The answer to the form is the only place where the secret is ever shown."""
-    token, secret = ApiToken.issue(form.user, form.cleaned_data["name"], Role(form.cleaned_data["role"]))
+    wanted = form.cleaned_data
+    token, secret = ApiToken.issue(
+        form.user, wanted["name"], Role(wanted["role"]), may_authorise=wanted.get("may_authorise", False)
+    )
     return _tokens_page(request, form=TokenForm(form.user), issued=token, secret=secret)
 
 

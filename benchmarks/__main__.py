@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import answers, finding, group_pages, jobs_pages, memory, profiling, thumbnail_queue, thumbnails
+from benchmarks import acting, answers, finding, group_pages, jobs_pages, memory, profiling, thumbnail_queue, thumbnails
 from benchmarks.options import Options, default_work
 from benchmarks.report import Section, write
 
 BENCHMARKS: dict[str, Callable[[Options], Iterable[Section]]] = {
     "jobs_pages": lambda _: [jobs_pages.measure()],
     "group_pages": lambda options: group_pages.measure(is_quick=options.is_quick),
+    "acting": acting.measure,
     "answers": answers.measure,
     "finding": finding.measure,
     "memory": memory.measure,

@@ -1,7 +1,8 @@
-"""Places where a test can make this process die as if by `kill -9`.
+"""Places where a test can make this process die as if by `kill -9`, or stand still as if by `kill -STOP`.
 
-`DEDUPFS_CRASH_POINT=name` kills at the first time the point is reached, `name:3` at the third. Without the
-variable a point costs one look-up.
+`DEDUPFS_CRASH_POINT=name` kills at the first time the point is reached, `name:3` at the third;
+`DEDUPFS_STOP_POINT` stops there instead, until somebody sends SIGCONT. Without the variables a point costs one call:
+they are read when the process starts.
 """
 
 from __future__ import annotations
@@ -11,16 +12,31 @@ import signal
 from collections import Counter
 
 VARIABLE = "DEDUPFS_CRASH_POINT"
+STOP_VARIABLE = "DEDUPFS_STOP_POINT"
+_SIGNALS = {VARIABLE: signal.SIGKILL, STOP_VARIABLE: signal.SIGSTOP}
+#: point → which time, and what then.
+_wanted: dict[str, list[tuple[int, signal.Signals]]] = {}
 _reached: Counter[str] = Counter()
 
 
+def read_variables() -> None:
+    """What is wanted now: for a process that was forked and given other variables since."""
+    _wanted.clear()
+    _reached.clear()
+    for variable, number in _SIGNALS.items():
+        name, _, count = os.environ.get(variable, "").partition(":")
+        if name:
+            _wanted.setdefault(name, []).append((int(count or 1), number))
+
+
 def reach(point: str) -> None:
-    """Die here if a test asked for it."""
-    wanted = os.environ.get(VARIABLE)
-    if not wanted:
+    """Die or stand still here if a test asked for it."""
+    if not _wanted or point not in _wanted:
         return
-    name, _, count = wanted.partition(":")
-    if name == point:
-        _reached[point] += 1
-        if _reached[point] == int(count or 1):
-            os.kill(os.getpid(), signal.SIGKILL)
+    _reached[point] += 1
+    for count, number in _wanted[point]:
+        if _reached[point] == count:
+            os.kill(os.getpid(), number)
+
+
+read_variables()

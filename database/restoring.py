@@ -15,7 +15,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 
-from database import postgres_tools, sqlite_files
+from database import after_restore, postgres_tools, sqlite_files
 from database.backing_up import timestamp
 from database.crash_points import reach
 from database.errors import FileInUse, RestoreRefused
@@ -113,6 +113,8 @@ def _finish_draft(draft: Path, backup: Path) -> set[tuple[str, str]]:
     """Write into the new database that it was restored; leave it as one file."""
     with closing(sqlite_files.connect(draft)) as connection:
         connection.execute("PRAGMA synchronous=FULL")
+        for statement in after_restore.statements():
+            connection.execute(statement)
         write_event_into(connection, "restored", {"backup": backup.name})
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()
         if problem := sqlite_files.damage(connection):
@@ -190,6 +192,9 @@ def _restore_postgresql(connection: BaseDatabaseWrapper, backup: Path) -> Restor
     postgres_tools.restore(backup, parameters)
     # Puts triggers, indexes and grants in place, too.
     call_command("migrate", database=POLICY, interactive=False, verbosity=0)
+    with connection.cursor() as cursor:
+        for statement in after_restore.statements():
+            cursor.execute(statement)
     write_event(connection, "restored", {"backup": backup.name})
     after = set(MigrationRecorder(connection).applied_migrations())
     return Restored(backup, None, _names(after - before))

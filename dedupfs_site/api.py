@@ -39,6 +39,7 @@ from libraries.errors import NotThere
 from libraries.queue_api import router as scan_requests_router
 from libraries.queue_api import scan_router
 from thumbnails.api import router as thumbs_router
+from trash.api import router as acts_router
 
 logger = logging.getLogger(__name__)
 DESCRIPTION = """Everything but `/health` needs a login or an API token (`Authorization: Bearer dfs_…`).
@@ -149,3 +150,4 @@ api.add_router("/scan-requests", scan_requests_router)
 api.add_router("/libraries", libraries_router)
 api.add_router("/thumbs", thumbs_router)
 api.add_router("/maintenance/wal", wal_router)
+api.add_router("", acts_router)

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -25,6 +26,33 @@ def build(folder: Path) -> None:
         path.write_bytes(content)
         os.utime(path, (MADE_AT + number * 3600,) * 2)
     draft.rename(folder)
+
+
+def take_away(folder: Path) -> list[str]:
+    """Delete what `build` made. Where anything else is there, or one of its files was changed, all of it stays and the
+    names of those are returned.
+
+    Only files that were compared go, then folders that are empty: what comes meanwhile stays too.
+    """
+    made, kept, folders = dict(files()), [], []
+    for place, below, names in os.walk(folder):
+        folders.append(place)
+        links = [name for name in below if (Path(place) / name).is_symlink()]
+        inside = [Path(place) / name for name in (*names, *links)]
+        kept += [str(path.relative_to(folder)) for path in inside if not _is_made(path, folder, made)]
+    if kept or folder.is_symlink():
+        return kept or [folder.name]
+    for name in made:
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        for place in reversed(folders):
+            Path(place).rmdir()
+    return []
+
+
+def _is_made(path: Path, folder: Path, made: dict[str, bytes]) -> bool:
+    content = made.get(str(path.relative_to(folder)))
+    return content is not None and path.is_file() and not path.is_symlink() and path.read_bytes() == content
 
 
 def files() -> Iterator[tuple[str, bytes]]:

@@ -23,6 +23,8 @@ from jobs.wal_deciding import last_completed, wal_bytes
 from libraries.models import HashRun, LibraryRoot, LibraryState, ScanRequest, ScanSession
 from logbook.models import LogbookEvent
 from thumbnails.measuring import Figures, measure
+from trash.models import TrashItem
+from trash.space import freed_bytes, in_trash
 
 Metrics = Iterator[Metric]
 #: What waits, runs or needs somebody. How much has ended since ever is no depth, and counting it costs more each day.
@@ -45,6 +47,7 @@ def collect() -> Metrics:
     yield from _lost_and_restarted()
     yield from _rates()
     yield from _duplicates()
+    yield from _trash()
     yield from _thumbnails(thumbnails)
     yield from _wal()
     yield from _libraries()
@@ -120,6 +123,19 @@ def _rates() -> Metrics:
 
 def _sum(column: str, zero: float = 0) -> Coalesce:
     return Coalesce(Sum(column), zero)
+
+
+def _trash() -> Metrics:
+    size, files = in_trash()
+    yield _gauge("dedupfs_trash_bytes", "The sizes of the files that lie in a trash.", size)
+    yield _gauge("dedupfs_trash_files", "These files.", files)
+    lying = TrashItem.objects.filter(status=TrashItem.Status.TRASHED)
+    words = "Those that emptying left, since it found no other copy."
+    yield _gauge("dedupfs_trash_last_copies", words, lying.filter(is_last_copy=True).count())
+    words = "Files that somebody was about to act on; after a crash the next run settles them."
+    yield _gauge("dedupfs_trash_open_items", words, TrashItem.objects.filter(status__in=TrashItem.OPEN).count())
+    words = "What removing for good has brought, as the filesystems told it."
+    yield _gauge("dedupfs_freed_bytes", words, freed_bytes())
 
 
 def _duplicates() -> Metrics:

@@ -44,6 +44,7 @@ WEB_THREADS = env.whole("DEDUPFS_WEB_THREADS", 8, least=1, most=64)
 # --- Applications -----------------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "dedupfs_site",
+    "trash",
     "duplicates",
     "thumbnails",
     "libraries",
@@ -67,6 +68,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "frame.packing.PageGZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -77,6 +79,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "frame.zones.BrowserZoneMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "dedupfs_site.urls"
@@ -158,6 +161,12 @@ SCAN_HISTORY_HOURS = env.whole("DEDUPFS_SCAN_HISTORY_HOURS", 24, least=1, most=8
 SCAN_REQUEST_DAYS = env.whole("DEDUPFS_SCAN_REQUEST_DAYS", 30, least=1, most=3650)
 #: A file that changed so lately may still be written; it is never planned.
 YOUNG_HOURS = env.whole("DEDUPFS_YOUNG_HOURS", 24, least=0, most=8760)
+#: Removing for good (deleting, emptying the trash) needs this beside the switch on the settings page.
+ALLOW_REAL_DELETE = env.flag("DEDUPFS_ALLOW_REAL_DELETE")
+#: Between authorising and acting there is time to stop it.
+ACT_GRACE_SECONDS = env.whole("DEDUPFS_ACT_GRACE_SECONDS", 60, least=0, most=86400)
+#: So many files are acted on between two records of what was done; more is quicker.
+ACT_BATCH_FILES = env.whole("DEDUPFS_ACT_BATCH_FILES", 2000, least=1, most=100_000)
 #: How many thumbnails of each media type may be rendered at the same time, over all consumers.
 THUMBNAIL_CONCURRENCY = {
     "image": env.whole("DEDUPFS_THUMBNAIL_IMAGES", 2, least=1, most=64),

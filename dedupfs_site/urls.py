@@ -2,23 +2,29 @@
 
 from django.contrib import admin
 from django.urls import include, path
-from django.views.generic import RedirectView
 
 from dedupfs_site.api import api
 from dedupfs_site.metrics import metrics
+from dedupfs_site.now_views import now
+from dedupfs_site.overview_views import overview
 from jobs.health import health
 from libraries.urls import queue_patterns
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="jobs:list"), name="home"),
+    path("", overview, name="home"),
     path("health", health, name="health"),
     path("metrics", metrics, name="metrics"),
+    path("now/", now, name="now"),
     path("account/", include("accounts.urls")),
+    path("first-steps/", include("dedupfs_site.first_steps_urls")),
     path("jobs/", include("jobs.urls")),
     path("duplicates/folders/", include("duplicates.folder_urls")),
     path("duplicates/", include("duplicates.group_urls")),
     path("rules/", include("duplicates.rule_urls")),
     path("plans/", include("duplicates.plan_urls")),
+    path("acts/", include("trash.act_urls")),
+    path("trash/", include("trash.urls")),
+    path("settings/", include("trash.settings_urls")),
     path("libraries/", include("libraries.urls")),
     path("queue/", include(queue_patterns)),
     path("thumbs/", include("thumbnails.urls")),

@@ -8,10 +8,9 @@ class DuplicatesConfig(AppConfig):
 
     def ready(self) -> None:
         from database.objects import register
-        from duplicates import ignoring, overlapping, planning, summary
+        from duplicates import ignoring, overlapping, summary
         from duplicates.living_groups import living_among
         from duplicates.objects import OBJECTS
-        from jobs.handlers import handles
         from libraries.listening import when_algorithm_switches, when_files_changed
         from thumbnails.cleaning import register_living_groups
 
@@ -19,6 +18,5 @@ class DuplicatesConfig(AppConfig):
         import_module("duplicates.examining")
         when_files_changed(summary.bring_up_to_date_as_executor)
         when_algorithm_switches(ignoring.carry_over)
-        handles("delete", planning.carry_out)
         overlapping.register()
         register_living_groups(living_among)

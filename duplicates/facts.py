@@ -39,12 +39,18 @@ class Place(NamedTuple):
     filesystems: dict[str, str]
     is_writable: bool | None
     mount: str
+    #: Plans may take its files however lately they changed.
+    takes_young: bool = False
 
     def protects(self, path: str) -> bool:
         """Whether nothing may ever be done to the file at that path."""
         return self.role == LibraryRoot.Role.PROTECTED or any(
             path.startswith(f"{folder}/") for folder in self.protected_folders
         )
+
+    def is_young(self, changed_ns: int, young_after_ns: int | None) -> bool:
+        """Whether a file that changed then may still be written."""
+        return young_after_ns is not None and not self.takes_young and changed_ns > young_after_ns
 
     def filesystem_of(self, path: str) -> str:
         """The name of the filesystem that holds it; "" where none is known."""
@@ -124,6 +130,7 @@ def read_places(using: str = POLICY) -> dict[int, Place]:
             state.filesystems if state else {},
             state.is_writable if state else None,
             state.mount if state else LibraryState.Mount.UNKNOWN,
+            library.takes_young,
         )
     return places
 

@@ -170,16 +170,25 @@ class RuleSet(models.Model):
 class Plan(models.Model):
     """What would be done to which file, and why: made by a dry run, read by a person.
 
-    planning ──▶ ready ──▶ discarded
-        └──────────────────────▲
+    planning ──▶ ready ◀──▶ authorised ──▶ done
+        │          └──▶ discarded
+        └──────────────────▲
+
+    Once it is authorised nobody changes it (`trash.objects`); it is `ready` again where nothing came of that.
     """
 
     class Status(models.TextChoices):
         PLANNING = "planning"
         READY = "ready"
+        AUTHORISED = "authorised"
+        DONE = "done"
         DISCARDED = "discarded"
 
-    MOVES = {"planning": frozenset({"ready", "discarded"}), "ready": frozenset({"discarded"})}
+    MOVES = {
+        "planning": frozenset({"ready", "discarded"}),
+        "ready": frozenset({"authorised", "discarded"}),
+        "authorised": frozenset({"ready", "done"}),
+    }
 
     status = models.CharField(max_length=16, choices=Status.choices, db_default=Status.PLANNING)
     #: The dry run that makes it.
@@ -193,6 +202,10 @@ class Plan(models.Model):
     group_keys = models.JSONField(db_default=models.Value([], models.JSONField()))
     #: By hand: file id → keep or remove. It goes before the rules.
     choices = models.JSONField(db_default=models.Value({}, models.JSONField()))
+    #: Folders that are empty afterwards go as well.
+    removes_empty_folders = models.BooleanField(db_default=False)
+    #: Replace a file by a hard link also where owner, mode or extended attributes differ: its own are lost then.
+    links_despite_metadata = models.BooleanField(db_default=False)
     created_by = models.CharField(max_length=150, db_default="", blank=True)
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
@@ -213,8 +226,12 @@ class Plan(models.Model):
     class Meta:
         db_table = "plans"
         constraints = [
-            legal("status", ["planning", "ready", "discarded"], "ck_plans_status"),
+            legal("status", ["planning", "ready", "authorised", "done", "discarded"], "ck_plans_status"),
             legal("action", ["trash", "hardlink", "delete"], "ck_plans_action"),
+        ]
+        indexes = [
+            # Plans that wait for somebody.
+            models.Index(fields=["status", "-id"], name="ix_plans_status"),
         ]
 
     def __str__(self) -> str:

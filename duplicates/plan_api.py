@@ -52,6 +52,8 @@ class PlanOut(Schema):
     rules: list[dict[str, Any]]
     filter: str
     group_keys: list[str]
+    removes_empty_folders: bool
+    links_despite_metadata: bool
     created_by: str
     created_at: datetime
     updated_at: datetime
@@ -119,6 +121,11 @@ class NewPlan(Asked):
     choices: dict[str, Literal["keep", "remove"]] = Field(
         default_factory=dict, description="By hand: a file's id → keep or remove.", max_length=planning.MOST_CHOICES
     )
+    removes_empty_folders: bool = Field(False, description="Folders that are empty afterwards go as well.")
+    links_despite_metadata: bool = Field(
+        False,
+        description="With `hardlink`: also where owner, mode or attributes differ; those of the copy are lost.",
+    )
 
 
 def _problems(*codes: int) -> dict[int, type[Problem]]:
@@ -159,7 +166,8 @@ def _words(warning: dict[str, Any]) -> str:
 
 
 _COLUMNS = (
-    "id", "status", "job_id", "action", "rules", "filter", "group_keys", "created_by", "created_at", "updated_at",
+    "id", "status", "job_id", "action", "rules", "filter", "group_keys", "removes_empty_folders",
+    "links_despite_metadata", "created_by", "created_at", "updated_at",
     "group_count", "keep_count", "remove_count", "remove_bytes", "freed_bytes", "untouched_count", "left_out",
 )  # fmt: skip
 
@@ -197,6 +205,8 @@ def make_plan(request: ApiRequest, asked: NewPlan) -> Status[PlanOut]:
             filter=asked.filter,
             group_keys=asked.group_keys,
             choices=asked.choices,
+            removes_empty_folders=asked.removes_empty_folders,
+            links_despite_metadata=asked.links_despite_metadata,
         )
     except LastCopy as refusal:
         raise HttpError(422, f"choices: {refusal}") from None

@@ -53,14 +53,18 @@ def create(request: HttpRequest) -> HttpResponse:
         if "marked" in request.POST and not groups:
             raise Refused(_("No group is marked."))
         rule_set = _rule_set(request.POST.get("rule_set", ""))
+        action = request.POST.get("action") or Action.TRASH
         plan = planning.make_plan(
             actor=person(request).username,
-            action=request.POST.get("action") or Action.TRASH,
+            action=action,
             rules=rule_set.rules if rule_set else [],
             rule_set_name=rule_set.name if rule_set else "",
             filter=asked,
             group_keys=groups,
             choices=chosen_files(request.POST),
+            removes_empty_folders="removes_empty_folders" in request.POST,
+            # The box stands below one of the actions, and counts with that one alone.
+            links_despite_metadata=action == Action.HARDLINK and "links_despite_metadata" in request.POST,
         )
     except Refused as refusal:
         return _new_page(request, request.POST, asked, str(refusal))
@@ -122,7 +126,10 @@ def _new_page(request: HttpRequest, sent: QueryDict, asked: str, refusal: str = 
 
 
 def _sent(sent: Mapping[str, Any]) -> dict[str, str]:
-    fields = ("rule_set", "action", "library", "folder", "media", "extension", "least_size", "spans")
+    fields = (
+        "rule_set", "action", "library", "folder", "media", "extension", "least_size", "spans",
+        "removes_empty_folders", "links_despite_metadata",
+    )  # fmt: skip
     return {name: str(sent.get(name) or "") for name in fields}
 
 

@@ -28,6 +28,7 @@ from libraries.models import LibraryRoot
 from libraries.names import to_display
 from logbook.models import write_event
 
+DISCARDABLE = tuple(status for status, after in Plan.MOVES.items() if "discarded" in after)
 #: Items that one form may name.
 MOST_ITEMS = 1_000
 
@@ -128,8 +129,7 @@ def _why_it_stays(plan: Plan, item: PlanFile, places: dict[int, Place]) -> str:
         return _("%(path)s stays: it lies in a protected place. Take the other one out instead.") % words
     if place.role == LibraryRoot.Role.BACKUP:
         return _("%(path)s stays: it lies in a backup library. Take the other one out instead.") % words
-    young = young_after_ns(plan)
-    if young is not None and max(item.mtime_ns, item.ctime_ns or 0) > young:
+    if place.is_young(max(item.mtime_ns, item.ctime_ns or 0), young_after_ns(plan)):
         return _("%(path)s stays: it was changed a short time ago and may still be written.") % words
     return ""
 
@@ -142,13 +142,22 @@ def discard(plan_id: int, *, actor: str) -> Plan:
         # First the job, then the plan: its executor locks them in the same order.
         if plan.job_id is not None and plan.status == Plan.Status.PLANNING:
             _cancel(plan.job_id, actor)
-        changed = Plan.objects.filter(pk=plan_id, status__in=list(Plan.MOVES)).update(
+        changed = Plan.objects.filter(pk=plan_id, status__in=DISCARDABLE).update(
             status=Plan.Status.DISCARDED, updated_at=Now()
         )
         if not changed:
-            raise Refused(_("This plan was discarded before."))
+            raise Refused(_kept_words(find(plan_id)))
         write_event("plans", str(plan_id), "discarded", actor=actor)
     return find(plan_id)
+
+
+def _kept_words(plan: Plan) -> str:
+    """Why it can't be given up."""
+    if plan.status == Plan.Status.AUTHORISED:
+        return _("This plan is authorised. Stop it first, then discard it.")
+    if plan.status == Plan.Status.DONE:
+        return _("This plan was carried out: it stays as the record of that.")
+    return _("This plan was discarded before.")
 
 
 def _cancel(job_id: str, actor: str) -> None:

@@ -15,7 +15,8 @@ from django.utils.translation import ngettext
 from duplicates.facts import Place, read_places
 from duplicates.models import Plan, PlanFile, PlanFolder, group_key
 from duplicates.path_difference import Part, differences
-from duplicates.plan_words import ACTION_WORDS, ShownWarning, described, filter_words, library_name
+from duplicates.plan_changing import DISCARDABLE
+from duplicates.plan_words import ACTION_WORDS, ShownWarning, described, filter_words, library_name, total_words
 from duplicates.showing import media_of
 from frame.templatetags.human import count_words
 from jobs.models import Job
@@ -61,6 +62,10 @@ class ShownPlan:
         return self.plan.status == Plan.Status.READY
 
     @property
+    def can_discard(self) -> bool:
+        return self.plan.status in DISCARDABLE
+
+    @property
     def has_rows(self) -> bool:
         return self.plan.status != Plan.Status.PLANNING and self.plan.group_count + self.plan.keep_count > 0
 
@@ -86,18 +91,7 @@ class ShownPlan:
     @property
     def total_words(self) -> str:
         """What would be done, in one line: the sentence a person would agree to."""
-        words = {
-            "trash": ngettext("%(count)s file would move to trash", "%(count)s files would move to trash", self.going),
-            "hardlink": ngettext(
-                "%(count)s file would become a hard link", "%(count)s files would become hard links", self.going
-            ),
-            "delete": ngettext("%(count)s file would be deleted", "%(count)s files would be deleted", self.going),
-        }[self.plan.action]
-        return words % {"count": count_words(self.going)}
-
-    @property
-    def going(self) -> int:
-        return self.plan.remove_count
+        return total_words(self.plan)
 
     @property
     def warnings(self) -> list[ShownWarning]:

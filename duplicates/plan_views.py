@@ -60,7 +60,7 @@ def live(request: HttpRequest) -> HttpResponse:
 
 def _light() -> Any:
     """A plan without what may be large in it."""
-    return Plan.objects.defer("choices", "rules", "warnings", "job__payload")
+    return Plan.objects.defer("choices", "warnings", "job__payload")
 
 
 def _polling(rows: list[ShownPlan]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from duplicates.facts import Place
 from duplicates.listing import BadFilter, Filter
-from duplicates.models import Action
+from duplicates.models import Action, Plan
 from frame.templatetags.human import count_words, duration_words, size_words
 from libraries.names import to_display
 
@@ -44,6 +44,29 @@ MOUNT_WORDS = {
 }
 #: For forms.
 ACTIONS = tuple((value, ACTION_WORDS[value]) for value in Action.values)
+
+
+# --- What is done -----------------------------------------------------------------------------------------
+def total_words(plan: Plan) -> str:
+    """Once it was carried out, what it asked for: what came of that is told by the acts."""
+    going = plan.remove_count
+    if plan.status == Plan.Status.DONE:
+        words = {
+            "trash": ngettext("%(count)s file was to move to trash", "%(count)s files were to move to trash", going),
+            "hardlink": ngettext(
+                "%(count)s file was to become a hard link", "%(count)s files were to become hard links", going
+            ),
+            "delete": ngettext("%(count)s file was to be deleted", "%(count)s files were to be deleted", going),
+        }
+    else:
+        words = {
+            "trash": ngettext("%(count)s file would move to trash", "%(count)s files would move to trash", going),
+            "hardlink": ngettext(
+                "%(count)s file would become a hard link", "%(count)s files would become hard links", going
+            ),
+            "delete": ngettext("%(count)s file would be deleted", "%(count)s files would be deleted", going),
+        }
+    return words[plan.action] % {"count": count_words(going)}
 
 
 # --- Which groups -----------------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ class Wish:
     filter: str
     group_keys: list[str]
     choices: dict[str, str]
+    removes_empty_folders: bool = False
+    links_despite_metadata: bool = False
 
     def columns(self) -> dict[str, Any]:
         return {
@@ -59,6 +61,8 @@ class Wish:
             "filter": self.filter,
             "group_keys": self.group_keys,
             "choices": self.choices,
+            "removes_empty_folders": self.removes_empty_folders,
+            "links_despite_metadata": self.links_despite_metadata,
         }
 
 
@@ -71,9 +75,20 @@ def make_plan(
     filter: str = "",
     group_keys: Sequence[str] = (),
     choices: Mapping[str, str] | None = None,
+    removes_empty_folders: bool = False,
+    links_despite_metadata: bool = False,
 ) -> Plan:
     """Save a plan and ask for its dry run. Raises `Refused` with what is wrong."""
-    wish = checked(action, rules, rule_set_name, filter, group_keys, choices or {})
+    wish = checked(
+        action,
+        rules,
+        rule_set_name,
+        filter,
+        group_keys,
+        choices,
+        removes_empty_folders=removes_empty_folders,
+        links_despite_metadata=links_despite_metadata,
+    )
     refuse_last_copies(wish.choices, parse(wish.rules))
     with transaction.atomic():
         plan = _save(wish, actor)
@@ -93,6 +108,8 @@ def plan_again(plan: Plan, *, actor: str) -> Plan:
         filter=plan.filter,
         group_keys=plan.group_keys,
         choices=plan.choices,
+        removes_empty_folders=plan.removes_empty_folders,
+        links_despite_metadata=plan.links_despite_metadata,
     )
 
 
@@ -134,6 +151,9 @@ def checked(
     filter: str = "",
     group_keys: Sequence[str] = (),
     choices: Mapping[str, str] | None = None,
+    *,
+    removes_empty_folders: bool = False,
+    links_despite_metadata: bool = False,
 ) -> Wish:
     if action not in Action.values:
         known = ", ".join(Action.values)
@@ -145,8 +165,17 @@ def checked(
         parse(list(rules))
     except RulesError as error:
         raise Refused(str(error)) from None
+    if links_despite_metadata and action != Action.HARDLINK:
+        raise Refused(_("Owner, mode and attributes matter only where files are replaced by hard links."))
     return Wish(
-        action, list(rules), rule_set_name[:100], parse_filter(filter).query(), _keys(group_keys), _choices(choices)
+        action,
+        list(rules),
+        rule_set_name[:100],
+        parse_filter(filter).query(),
+        _keys(group_keys),
+        _choices(choices),
+        removes_empty_folders,
+        links_despite_metadata,
     )
 
 

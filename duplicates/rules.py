@@ -171,7 +171,7 @@ def _ground(file: FileFacts, rules: Rules, choices: Mapping[int, str], young_aft
     # First those that don't count, so that a young file in a protected library is no reason either.
     if place.role == "backup":
         return _BACKUP
-    if young_after_ns is not None and max(file.mtime_ns, file.ctime_ns or file.mtime_ns) > young_after_ns:
+    if file.place.is_young(max(file.mtime_ns, file.ctime_ns or file.mtime_ns), young_after_ns):
         return _YOUNG
     if place.role == "protected":
         return _PROTECTED_LIBRARY

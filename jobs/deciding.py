@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from jobs.doorbell import ring
 from jobs.errors import Refused
-from jobs.executing import GAVE_WAY, PAUSED
+from jobs.executing import ACT_LOCKED, GAVE_WAY, PAUSED
 from jobs.lease import WORKER_STOPPED
 from jobs.models import Job
 from logbook.models import write_event
@@ -25,7 +25,7 @@ QUEUE = "jobs"
 CANCELLABLE = Job.UNFINISHED
 RESETTABLE = (Job.Status.RETRYABLE,)
 #: Given back in order: being put back is no new attempt.
-UNCOUNTED = frozenset({WORKER_STOPPED, GAVE_WAY, PAUSED})
+UNCOUNTED = frozenset({WORKER_STOPPED, GAVE_WAY, PAUSED, ACT_LOCKED})
 #: Who decides which scan or hash job is next.
 _slot_fillers: list[Callable[[], bool]] = []
 
@@ -65,6 +65,10 @@ def cancel(job_id: str, *, actor: str, reason: str = "") -> Job:
 
 def reset(job_id: str, *, actor: str, reason: str = "") -> Job:
     """Put a retryable job back in the queue."""
+    if Job.objects.filter(pk=job_id, kind=Job.Kind.DELETE, dry_run=False).exists():
+        raise Refused(
+            "A job that acts on files goes on by itself; one that is paused is resumed on the page of its act."
+        )
     try:
         job = _move(
             job_id,

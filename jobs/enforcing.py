@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,6 +35,8 @@ _SCHEMA = frozenset({"sqlite_master", "sqlite_schema"})
 #: (`database.objects.without_idle_triggers`).
 FILLING = "scan"
 _SET_ASIDE = frozenset({sqlite3.SQLITE_DROP_TRIGGER, sqlite3.SQLITE_CREATE_TRIGGER})
+#: Paths whose transactions are on the disk when they are committed.
+DURABLE = frozenset({"act"})
 #: The path of a connection that nobody has put on one: it may read, and append to the logbook.
 NO_PATH = ""
 #: The path each executor connection is on.
@@ -56,12 +59,13 @@ def writing(path: str) -> Iterator[None]:
         return
     connection.ensure_connection()
     before = _paths.get(connection, NO_PATH)
-    _switch(connection, path)
-    try:
-        yield
-    finally:
-        if connection.connection is not None:
-            _switch(connection, before)
+    with _durable(connection, path):
+        _switch(connection, path)
+        try:
+            yield
+        finally:
+            if connection.connection is not None:
+                _switch(connection, before)
 
 
 @contextmanager
@@ -75,6 +79,29 @@ def transaction_on(path: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _durable(connection: BaseDatabaseWrapper, path: str) -> Iterator[None]:
+    """What records an act on people's files outlives a power cut; for all else the last commits may be lost in one.
+    Inside a transaction this would be ignored."""
+    if path not in DURABLE:
+        yield
+        return
+    if connection.in_atomic_block:
+        raise RuntimeError(f"the path {path} needs a transaction of its own")
+    _set_synchronous(connection, "FULL")
+    try:
+        yield
+    finally:
+        if connection.connection is not None:
+            _set_synchronous(connection, "NORMAL")
+
+
+def _set_synchronous(connection: BaseDatabaseWrapper, mode: str) -> None:
+    connection.connection.set_authorizer(None)
+    connection.connection.execute(f"PRAGMA synchronous={mode}")
+    _switch(connection, _paths.get(connection, NO_PATH))
+
+
 class _Authorizer:
     """Answers SQLite's questions for one path."""
 
@@ -86,14 +113,12 @@ class _Authorizer:
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, trigger: str | None
     ) -> int:
-        return (
-            sqlite3.SQLITE_OK
-            if self._allows(action, first or "", second or "", schema, trigger)
-            else sqlite3.SQLITE_DENY
-        )
+        if action in _ALWAYS or self._allows(action, first or "", second or "", schema, trigger):
+            return sqlite3.SQLITE_OK
+        return sqlite3.SQLITE_DENY
 
     def _allows(self, action: int, first: str, second: str, schema: str | None, trigger: str | None) -> bool:
-        if action in _ALWAYS or schema == "temp":
+        if schema == "temp":
             return True
         if action == sqlite3.SQLITE_PRAGMA:
             return self._allows_pragma(first, second)
@@ -103,7 +128,7 @@ class _Authorizer:
             # SQLite lets nobody write into its schema by other means than a statement that defines something.
             return first in _SCHEMA or (first, second) in self.idle
         if action == sqlite3.SQLITE_INSERT:
-            return first in APPEND_ONLY or (first in RULES and RULES[first].may_insert and self._on(first))
+            return first in APPEND_ONLY or (self._on(first) and RULES[first].lets_insert(self.path))
         if action == sqlite3.SQLITE_UPDATE:
             return self._on(first) and (second == "updated_at" or second in RULES[first].paths[self.path])
         if action == sqlite3.SQLITE_DELETE:
@@ -117,8 +142,14 @@ class _Authorizer:
         return name in _READ_PRAGMAS or (name == "wal_checkpoint" and self.path in RULES["wal_maintenance_jobs"].paths)
 
 
+@cache
+def _authorizer(path: str) -> _Authorizer:
+    """The same for every connection: each room has registered its triggers before anybody connects."""
+    return _Authorizer(path)
+
+
 def _switch(connection: BaseDatabaseWrapper, path: str) -> None:
-    connection.connection.set_authorizer(_Authorizer(path))
+    connection.connection.set_authorizer(_authorizer(path))
     _paths[connection] = path
 
 

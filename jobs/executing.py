@@ -31,6 +31,8 @@ DATABASE_UNAVAILABLE = "DATABASE_UNAVAILABLE"
 GAVE_WAY = "GAVE_WAY"
 #: The same, since somebody has paused its kind of work.
 PAUSED = "PAUSED"
+#: The same, since another process acts on files at this moment.
+ACT_LOCKED = "ACT_LOCKED"
 
 
 #: A long queue gives its thread back now and then, so that the other queues get their turn.

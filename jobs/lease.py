@@ -10,13 +10,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from django.conf import settings
 from django.db import IntegrityError, connections, models, transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, Expression, F, Q, Value, When
 from django.db.models.functions import Greatest, Now
+from django.db.models.sql import Query, UpdateQuery
 
 from database.clock import SecondsFromNow
 from database.routing import EXECUTOR
@@ -79,7 +81,8 @@ class LeasedQuerySet(models.QuerySet[M]):
     def recover(self) -> int:
         """Take back every row whose lease ran out; return how many."""
         with transaction_on("recover"):
-            return self.using(EXECUTOR)._recover()
+            # Nearly always there is none, and it is cheaper to ask than an UPDATE that finds nothing.
+            return self.using(EXECUTOR)._recover() if _has_stale(self.model) else 0
 
     def claim(self, worker: str, *, seconds: float | None = None, fence: str | None = None) -> Lease[M] | None:
         """Take the oldest due row, or return None where nothing is due."""
@@ -89,12 +92,14 @@ class LeasedQuerySet(models.QuerySet[M]):
         for _ in range(CLAIM_TRIES):
             with transaction.atomic(using=EXECUTOR):
                 rows._claim_alone()
-                with writing("recover"):
-                    rows.model._default_manager.using(EXECUTOR)._recover()  # type: ignore[attr-defined]
+                if _has_stale(rows.model):
+                    with writing("recover"):
+                        _all(rows.model)._recover()
                 with writing("claim"):
                     key = rows._oldest_due(skip_locked=skip_locked)
-                    if key is not None and rows._take(key, worker_id, seconds):
-                        return Lease(rows.model, rows.model._default_manager.using(EXECUTOR).get(pk=key), worker_id)
+                    row = None if key is None else rows._take(key, worker_id, seconds)
+                if row is not None:
+                    return Lease(rows.model, row, worker_id)
             if key is None and not skip_locked:
                 return None
             # Nothing that isn't locked is due, or another was quicker. Look again without skipping: a racing claim
@@ -113,30 +118,25 @@ class LeasedQuerySet(models.QuerySet[M]):
             due = due.select_for_update(skip_locked=True, of=("self",))
         return due.first()
 
-    def _take(self, key: Any, worker_id: str, seconds: float | None) -> bool:
-        rules = self.model.lease_rules
-        values: dict[str, Any] = {name: Now() for name in rules.claim_sets}
-        values |= dict.fromkeys(rules.claim_clears)
-        still = self.model._default_manager.using(EXECUTOR).filter(pk=key, status__in=rules.claimable)
+    def _take(self, key: Any, worker_id: str, seconds: float | None) -> M | None:
+        statement = _claim_statement(self.model, settings.LEASE_SECONDS if seconds is None else seconds)
+        taken = _all(self.model).raw(statement.sql, statement.filled({_KEY: key, "worker_id": worker_id}))
         try:
-            with transaction.atomic(using=EXECUTOR):
-                taken = still.update(
-                    status=RUNNING, worker_id=worker_id, updated_at=Now(), **_lease_until(seconds), **values
-                )
+            with transaction.atomic(using=EXECUTOR, savepoint=False):
+                return next(iter(taken), None)
         except IntegrityError:
-            return False  # only one row of this table may run, and another one got there first
-        return taken == 1
+            # Only one row of this table may run, and another one got there first. The transaction is rolled back, and
+            # what it recovered is recovered again when the claim looks again.
+            return None
 
     def _recover(self) -> int:
-        if not self.stale().exists():
-            return 0  # nearly always so, and cheaper to ask than an UPDATE that finds nothing
         rules = self.model.lease_rules
         return self.stale().update(
             status=rules.recovered,
             **_NO_LEASE,
             error_message=_unless_marked(LEASE_EXPIRED_MESSAGE, "error_message"),
             error_code=_unless_marked(LEASE_EXPIRED, "error_code"),
-            updated_at=Now(),
+            updated_at=_NOW,
             **rules.recover_extra,
         )
 
@@ -153,12 +153,13 @@ def _unless_lost(column: str) -> Case:
     return Case(lost, default=F(column), output_field=models.TextField())
 
 
+_NOW = Now()
 _NO_LEASE: dict[str, Any] = {"worker_id": None, "worker_heartbeat_at": None, "lease_expires_at": None}
 
 
 def _lease_until(seconds: float | None) -> dict[str, Any]:
     return {
-        "worker_heartbeat_at": Now(),
+        "worker_heartbeat_at": _NOW,
         "lease_expires_at": SecondsFromNow(settings.LEASE_SECONDS if seconds is None else seconds),
     }
 
@@ -202,8 +203,8 @@ class Lease(Generic[M]):
                     "status": status,
                     "error_code": code,
                     "error_message": message,
-                    "finished_at": Now(),
-                    "worker_heartbeat_at": Now(),
+                    "finished_at": _NOW,
+                    "worker_heartbeat_at": _NOW,
                     "lease_expires_at": None,
                     **columns,
                 }
@@ -231,13 +232,107 @@ class Lease(Generic[M]):
             yield
 
     def _held(self) -> models.QuerySet[M]:
-        return self.model._default_manager.using(EXECUTOR).filter(
-            pk=self.row.pk, status=RUNNING, worker_id=self.worker_id, lease_expires_at__gt=Now()
-        )
+        return _held(self.model, self.row.pk, self.worker_id)
 
     def _write(self, values: Mapping[str, Any]) -> None:
-        if self._held().update(updated_at=Now(), **values) == 0:
-            raise LeaseLost(self._lost())
+        given = {name: value for name, value in values.items() if not hasattr(value, "resolve_expression")}
+        sets = tuple((name, None if name in given else value) for name, value in values.items())
+        statement = _write_statement(self.model, sets)
+        with connections[EXECUTOR].cursor() as cursor:
+            cursor.execute(statement.sql, statement.filled({**given, _KEY: self.row.pk, _FENCE: self.worker_id}))
+            if cursor.rowcount == 0:
+                raise LeaseLost(self._lost())
 
     def _lost(self) -> str:
         return f"{self.model._meta.db_table} {self.row.pk}: the claim {self.worker_id} no longer holds"
+
+
+# --- Statements -------------------------------------------------------------------------------------------
+# Django takes several times as long to compose one of these as the database to run it. So each is composed once, with
+# places for what differs from row to row.
+_KEY, _FENCE = "the row's key", "the fence"  # no column is called so
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a value goes, among a statement's parameters."""
+
+    name: str
+    column: models.Field[Any, Any]
+
+
+class _Given(Expression):
+    """A value that is given when the statement runs."""
+
+    def __init__(self, model: type[LeasedModel], column: str, name: str | None = None) -> None:
+        super().__init__()
+        self.place = _Place(name or column, cast("models.Field[Any, Any]", model._meta.get_field(column)))
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
+        return "%s", (self.place,)
+
+
+@dataclass(frozen=True)
+class _Statement:
+    sql: str
+    parameters: tuple[Any, ...]
+
+    def filled(self, given: Mapping[str, Any]) -> list[Any]:
+        connection = connections[EXECUTOR]
+        return [
+            each.column.get_db_prep_save(given[each.name], connection) if isinstance(each, _Place) else each
+            for each in self.parameters
+        ]
+
+
+def _all(model: type[M]) -> LeasedQuerySet[M]:
+    return cast("LeasedQuerySet[M]", model._default_manager.using(EXECUTOR))
+
+
+def _held(model: type[M], key: Any, worker_id: Any) -> LeasedQuerySet[M]:
+    return _all(model).filter(pk=key, status=RUNNING, worker_id=worker_id, lease_expires_at__gt=_NOW)
+
+
+def _has_stale(model: type[M]) -> bool:
+    statement = _stale_statement(model)
+    with connections[EXECUTOR].cursor() as cursor:
+        cursor.execute(statement.sql, statement.parameters)
+        return bool(cursor.fetchall())
+
+
+@cache
+def _stale_statement(model: type[M]) -> _Statement:
+    return _composed(_all(model).stale().query.exists())
+
+
+@lru_cache(256)
+def _claim_statement(model: type[M], seconds: float) -> _Statement:
+    """Takes a row and returns it as it is then, unless another was quicker."""
+    rules = model.lease_rules
+    values: dict[str, Any] = {"status": RUNNING, "worker_id": _Given(model, "worker_id"), **_lease_until(seconds)}
+    values |= dict.fromkeys(rules.claim_sets, _NOW) | dict.fromkeys(rules.claim_clears)
+    free = _all(model).filter(pk=_given_key(model), status__in=rules.claimable)
+    statement = _composed_update(free, values)
+    return replace(statement, sql=f"{statement.sql} RETURNING *")
+
+
+@lru_cache(256)
+def _write_statement(model: type[M], sets: tuple[tuple[str, Any], ...]) -> _Statement:
+    """Writes about a row while the claim holds. A column without an expression gets a given value."""
+    values = {name: _Given(model, name) if expression is None else expression for name, expression in sets}
+    return _composed_update(_held(model, _given_key(model), _Given(model, "worker_id", _FENCE)), values)
+
+
+def _given_key(model: type[M]) -> _Given:
+    return _Given(model, model._meta.pk.name, _KEY)
+
+
+def _composed_update(rows: LeasedQuerySet[M], values: Mapping[str, Any]) -> _Statement:
+    query: Any = rows.query.chain(UpdateQuery)
+    query.add_update_values({**values, "updated_at": _NOW})
+    return _composed(query)
+
+
+def _composed(query: Query) -> _Statement:
+    sql, parameters = query.get_compiler(EXECUTOR).as_sql()
+    return _Statement(sql, tuple(parameters))

@@ -7,6 +7,7 @@ import uuid
 from django.db import models
 from django.db.models import Exists, F, JSONField, OuterRef, Q, Value
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from database.clock import SecondsFromNow
 from database.liveness import alive_within_seconds
@@ -24,7 +25,10 @@ def legal(field: str, values: list[str], name: str) -> models.CheckConstraint:
 
 class JobQuerySet(LeasedQuerySet["Job"]):
     def due(self) -> JobQuerySet:
-        return self.filter(status=Job.Status.PENDING).filter(Q(retry_after__isnull=True) | Q(retry_after__lte=Now()))
+        waiting = self.filter(status=Job.Status.PENDING).filter(Q(retry_after__isnull=True) | Q(retry_after__lte=Now()))
+        # One that acts on files waits until no other does.
+        acting = Q(kind=Job.Kind.DELETE, dry_run=False)
+        return waiting.exclude(acting & Exists(Job.objects.using(self.db).filter(acting, status=Job.Status.RUNNING)))
 
     def holding_slot(self) -> JobQuerySet:
         """The one scan or hash job that is waiting or running, if there is one."""
@@ -45,18 +49,18 @@ class Job(LeasedModel):
     """
 
     class Kind(models.TextChoices):
-        SCAN = "scan"
-        HASH = "hash"
-        DELETE = "delete"
-        THUMBNAIL = "thumbnail"
+        SCAN = "scan", _("Scan")
+        HASH = "hash", _("Hash")
+        DELETE = "delete", _("Delete")
+        THUMBNAIL = "thumbnail", _("Thumbnail")
 
     class Status(models.TextChoices):
-        PENDING = "pending"
-        RUNNING = "running"
-        COMPLETED = "completed"
-        FAILED = "failed"
-        CANCELLED = "cancelled"
-        RETRYABLE = "retryable"
+        PENDING = "pending", _("Pending")
+        RUNNING = "running", _("Running")
+        COMPLETED = "completed", _("Completed")
+        FAILED = "failed", _("Failed")
+        CANCELLED = "cancelled", _("Cancelled")
+        RETRYABLE = "retryable", _("Retryable")
 
     #: Kinds of which at most one may be waiting or running.
     SLOT_KINDS = (Kind.SCAN, Kind.HASH)
@@ -137,16 +141,16 @@ class WalMaintenanceJob(LeasedModel):
     """
 
     class Mode(models.TextChoices):
-        PASSIVE = "passive"
-        RESTART = "restart"
-        TRUNCATE = "truncate"
+        PASSIVE = "passive", _("Passive")
+        RESTART = "restart", _("Restart")
+        TRUNCATE = "truncate", _("Truncate")
 
     class Status(models.TextChoices):
-        PENDING = "pending"
-        RUNNING = "running"
-        RETRYABLE = "retryable"
-        COMPLETED = "completed"
-        FAILED = "failed"
+        PENDING = "pending", _("Pending")
+        RUNNING = "running", _("Running")
+        RETRYABLE = "retryable", _("Retryable")
+        COMPLETED = "completed", _("Completed")
+        FAILED = "failed", _("Failed")
 
     RETRY_SECONDS = 120
     MOVES = {

@@ -15,12 +15,17 @@ SINGLE_CHECKPOINT = (
     "CREATE UNIQUE INDEX ix_wal_maintenance_jobs_single_active ON wal_maintenance_jobs ((1))"
     " WHERE status IN ('pending', 'running')"
 )
+#: Acting on files is done by one worker at a time.
+SINGLE_DELETE = (
+    "CREATE UNIQUE INDEX ix_jobs_single_running_delete ON jobs ((1))"
+    " WHERE status = 'running' AND kind = 'delete' AND NOT dry_run"
+)
 
 OBJECTS = [
     *(
         DatabaseObject(vendor, "INDEX", sql.split()[3], sql)
         for vendor in ("sqlite", "postgresql")
-        for sql in (SINGLE_ACTIVE, SINGLE_CHECKPOINT)
+        for sql in (SINGLE_ACTIVE, SINGLE_CHECKPOINT, SINGLE_DELETE)
     ),
     *guards("jobs", Job.MOVES),
     *guards("wal_maintenance_jobs", WalMaintenanceJob.MOVES),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import TextChoices
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -53,11 +54,15 @@ def job_list(request: HttpRequest) -> HttpResponse:
         "newest_address": with_query(request, cursor=None),
         "is_older": cursor is not None,
         "is_filtered": bool(filters.conditions()),
-        "kind_choices": choices(request, "kind", [("", _("All")), *Job.Kind.choices]),
-        "status_choices": choices(request, "status", [("", _("All")), *Job.Status.choices]),
+        "kind_choices": choices(request, "kind", _or_all(Job.Kind)),
+        "status_choices": choices(request, "status", _or_all(Job.Status)),
         **_polling(rows),
     }
     return render(request, "jobs/_more.html" if HtmxDetails(request) else "jobs/list.html", context)
+
+
+def _or_all(words: type[TextChoices]) -> list[tuple[str, str]]:
+    return [("", _("All")), *((value, str(label)) for value, label in words.choices)]
 
 
 @require_safe

@@ -21,9 +21,14 @@ class TableRules:
 
     paths: Mapping[str, frozenset[str]] = field(default_factory=dict)
     may_insert: bool = False
+    #: Paths that may insert, where not every path of the table may.
+    inserts_on: frozenset[str] | None = None
     #: Paths that may delete rows, and the statuses a row must have for it (none named: any row).
     deletes_on: frozenset[str] = frozenset()
     deletable: frozenset[str] = frozenset()
+
+    def lets_insert(self, path: str) -> bool:
+        return self.may_insert and (self.inserts_on is None or path in self.inserts_on)
 
     @property
     def updatable(self) -> frozenset[str]:
@@ -39,6 +44,8 @@ _LIBRARY_FILE = frozenset({
     "hash_last_error_at", "hash_retry_after", "hash_claim_token", "hash_claimed_at", "relative_path", "ctime_ns",
     "nlink", "sample_hash",
 })  # fmt: skip
+#: What acting on a file changes of what is known about it: its digest is not among it.
+_ACTED_ON = frozenset({"is_missing", "inode", "device", "mtime_ns", "ctime_ns", "nlink", "hashed_mtime_ns"})
 _SCAN_SESSION = frozenset({
     "status", "started_at", "finished_at", "error_message", "files_seen", "directories_seen", "bytes_seen",
     "error_count", "library_id", "job_id", "added_count", "changed_count", "removed_count",
@@ -94,7 +101,11 @@ RULES: dict[str, TableRules] = {
         "failure": frozenset(_OUTCOME),
     }),
     "io_rate_limits": TableRules({"reserve": frozenset({"next_available_at_ms"})}, may_insert=True),
-    "library_files": TableRules({"scan": _LIBRARY_FILE, "hash": _LIBRARY_FILE}, may_insert=True),
+    "library_files": TableRules(
+        {"scan": _LIBRARY_FILE, "hash": _LIBRARY_FILE, "act": _ACTED_ON},
+        may_insert=True,
+        inserts_on=frozenset({"scan", "hash"}),
+    ),
     "scan_sessions": TableRules({"scan": _SCAN_SESSION, "hash": _SCAN_SESSION}, may_insert=True),
     "library_roots": TableRules({"scan": frozenset({"last_scanned_at"})}),
     "library_states": TableRules(
@@ -126,6 +137,7 @@ RULES: dict[str, TableRules] = {
             "status", "group_count", "keep_count", "remove_count", "remove_bytes", "freed_bytes", "untouched_count",
             "left_out", "warnings",
         }),
+        "act": frozenset({"status"}),
     }),
     "plan_files": TableRules({"plan": frozenset()}, may_insert=True, deletes_on=frozenset({"plan"})),
     "plan_folders": TableRules(
@@ -133,6 +145,23 @@ RULES: dict[str, TableRules] = {
         may_insert=True,
         deletes_on=frozenset({"plan"}),
     ),
+    "acts": TableRules({
+        "act": frozenset({
+            "status", "done_count", "skipped_count", "bytes_done", "busy_seconds", "trashed_count", "trashed_bytes",
+            "space", "proof_name", "proof_sha256", "note", "finished_at",
+        }),
+    }),
+    "trash_items": TableRules(
+        {
+            "act": frozenset({
+                "status", "reason_code", "reason", "trash_folder", "device", "inode", "linked_inode", "acted_at",
+                "left_by_id", "left_at", "is_last_copy",
+            }),
+        },
+        may_insert=True,
+        deletes_on=frozenset({"act"}),
+    ),
+    "removed_folders": TableRules({"act": frozenset({"is_back"})}, may_insert=True),
     "folder_searches": TableRules({
         "claim": frozenset({"status", "started_at"}) | LEASE,
         "heartbeat": frozenset({"processed_items", "total_items", "progress"}) | HEARTBEAT,

@@ -54,6 +54,7 @@ class Choices(Asked):
     protected_folders: Lines | None = Field(None, description="Paths below the root in which nothing is acted on.")
     min_size_bytes: Size | None = None
     hash_everything: StrictBool | None = None
+    takes_young: StrictBool | None = Field(None, description="Plans may take files however lately they changed.")
     read_bytes_per_second: Size | None = Field(None, description="0 is no limit.")
     scan_interval_minutes: Size | None = Field(None, description="0 is no interval; gives a cron expression up.")
     scan_cron: Annotated[str, StringConstraints(max_length=changing.CRON_CHARACTERS)] | None = Field(
@@ -88,6 +89,7 @@ class LibraryOut(Schema):
     protected_folders: list[str]
     min_size_bytes: int
     hash_everything: bool
+    takes_young: bool
     read_bytes_per_second: int
     scan_interval_minutes: int
     scan_cron: str
@@ -170,7 +172,7 @@ _STATE = {
     "missing_count": 0, "error_count": 0, "gone_count": 0,
 }  # fmt: skip
 _COLUMNS = (
-    "id", "name", "role", "is_paused", "min_size_bytes", "hash_everything", "read_bytes_per_second",
+    "id", "name", "role", "is_paused", "min_size_bytes", "hash_everything", "takes_young", "read_bytes_per_second",
     "scan_interval_minutes", "scan_cron", "next_scan_at", "last_scanned_at", "created_at", "updated_at",
 )  # fmt: skip
 

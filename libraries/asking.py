@@ -20,7 +20,8 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from libraries import mounts
+from libraries import browsing, mounts
+from libraries.browsing import Inside
 from libraries.excluding import TRASH
 from libraries.names import to_bytes, to_text
 
@@ -54,6 +55,8 @@ class Look:
     filesystems: Mapping[str, str] | None = None
     #: Folders below the root ("" is the root) whose trash holds something.
     trash_in: tuple[str, ...] = ()
+    #: What was asked for with `below`.
+    inside: Inside | None = None
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,13 @@ class Question:
     """`where` asks only which place a path leads to; otherwise the folder itself is looked at.
 
     `trash` asks also for trash: at the root, at every mount inside, and in these folders, where mounts once were.
+    `below` asks which folders lie in it, following no link on the way down from that root, and for nothing else.
     """
 
     path: bytes
     where: bool = False
     trash: tuple[str, ...] | None = None
+    below: bytes | None = None
 
 
 def ask(
@@ -121,7 +126,10 @@ def _start() -> subprocess.Popen[bytes]:
 
 def _send(process: subprocess.Popen[bytes], questions: list[Question]) -> None:
     assert process.stdin is not None
-    words = [[to_text(each.path), each.where, each.trash] for each in questions]
+    words = [
+        [to_text(each.path), each.where, each.trash, None if each.below is None else to_text(each.below)]
+        for each in questions
+    ]
     try:
         process.stdin.write(json.dumps(words).encode() + b"\n")
         process.stdin.close()
@@ -159,12 +167,16 @@ def _end(process: subprocess.Popen[bytes], unanswered: frozenset[bytes]) -> None
 def _from_json(answer: dict[str, Any]) -> Look:
     places = tuple((device, to_bytes(path)) for device, path in answer.pop("places"))
     trash_in = tuple(answer.pop("trash_in"))
-    return Look(real=to_bytes(answer.pop("real")), places=places, trash_in=trash_in, **answer)
+    inside = answer.pop("inside")
+    if inside is not None:
+        inside = Inside(**{**inside, "folders": tuple(map(to_bytes, inside["folders"]))})
+    return Look(real=to_bytes(answer.pop("real")), places=places, trash_in=trash_in, inside=inside, **answer)
 
 
 def _to_json(look: Look) -> dict[str, Any]:
     places = [(device, to_text(path)) for device, path in look.places]
-    return {**vars(look), "real": to_text(look.real), "places": places}
+    inside = look.inside and {**vars(look.inside), "folders": [to_text(name) for name in look.inside.folders]}
+    return {**vars(look), "real": to_text(look.real), "places": places, "inside": inside}
 
 
 # --- The process ------------------------------------------------------------------------------------------
@@ -172,6 +184,9 @@ def _to_json(look: Look) -> dict[str, Any]:
 
 def look(question: Question) -> Look:
     """Look at the disk, however long that takes."""
+    if question.below is not None:
+        real, inside = browsing.folders_in(question.below, question.path)
+        return Look(real, (), inside=inside)
     real = os.path.realpath(question.path)
     places = tuple(mounts.places(real))
     if question.where:
@@ -237,7 +252,10 @@ def _looked(question: Question) -> Look:
 def main() -> None:
     lock = Lock()
     words = json.loads(sys.stdin.buffer.read())
-    questions = [Question(to_bytes(path), where, trash) for path, where, trash in words]
+    questions = [
+        Question(to_bytes(path), where, trash, None if below is None else to_bytes(below))
+        for path, where, trash, below in words
+    ]
     threads = [
         Thread(target=_tell, args=(number, question, lock), daemon=True) for number, question in enumerate(questions)
     ]

@@ -227,6 +227,7 @@ _CHECKS: dict[str, Callable[[Any, bytes | None], Any]] = {
     "exclude_patterns": lambda value, _: _patterns(value),
     "min_size_bytes": lambda value, _: _whole(value, "min_size_bytes"),
     "hash_everything": lambda value, _: _flag(value, "hash_everything"),
+    "takes_young": lambda value, _: _flag(value, "takes_young"),
     "read_bytes_per_second": lambda value, _: _whole(value, "read_bytes_per_second"),
     "protected_folders": _folders,
     "scan_interval_minutes": lambda value, _: _whole(value, "scan_interval_minutes"),

@@ -11,6 +11,9 @@ from typing import Any
 #: Never part of a library, whatever its list says: a trashed file is nobody's keeper.
 TRASH = ".dedupfs-trash"
 
+#: Nor are links that are on their way to take a file's place.
+LINK_ENDING = ".dedupfs-link"
+
 #: What a new library leaves out: thumbnails, recycle bins, snapshots and databases that other programs keep beside
 #: people's files.
 DEFAULT_PATTERNS = (
@@ -40,7 +43,7 @@ class Exclusions:
         names = [pattern for pattern in patterns if "/" not in pattern]
         endings = {name for name in names if name[0] == "*" and len(name) > 1 and not _has_wildcard(name[1:])}
         self.plain = frozenset({name for name in names if not _has_wildcard(name)} | {TRASH})
-        self.endings = tuple(ending[1:] for ending in endings)
+        self.endings = (LINK_ENDING, *(ending[1:] for ending in endings))
         self._names = _matcher(name for name in names if _has_wildcard(name) and name not in endings)
         self._paths = _matcher(pattern.strip("/") for pattern in patterns if "/" in pattern)
         #: Whether `plain` and `endings` say it all.

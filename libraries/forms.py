@@ -12,11 +12,11 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from libraries import scheduling
+from libraries import picking, scheduling
 from libraries.errors import Refused
 from libraries.excluding import DEFAULT_PATTERNS
 from libraries.models import LibraryRoot
-from libraries.names import to_display
+from libraries.names import to_display, to_text
 
 _SIZE = re.compile(r"(\d+(?:[.,]\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -118,7 +118,8 @@ class ScheduleForm(forms.Form):
 
 
 class LibraryForm(ScheduleForm):
-    """A library's settings. `library` is the one they are of; without it, it is a new one."""
+    """A library's settings. `library` is the one they are of; without it, it is a new one, of the folder at `picked` or
+    of one whose path is typed."""
 
     name = forms.CharField(
         label=gettext_lazy("Name"),
@@ -126,6 +127,8 @@ class LibraryForm(ScheduleForm):
         help_text=gettext_lazy("How it is called on every page. It can be changed at any time."),
     )
     path = forms.CharField(label=gettext_lazy("Folder"), max_length=2048)
+    #: The folder as it was picked (`libraries.picking`); then no path is typed.
+    folder = forms.CharField(required=False, widget=forms.HiddenInput)
     role = forms.ChoiceField(
         label=gettext_lazy("Role"),
         choices=[(value, label) for value, label, _why in ROLES],
@@ -155,6 +158,13 @@ class LibraryForm(ScheduleForm):
             "Read also files that can have no twin. It takes longer, and every file then has a digest."
         ),
     )
+    takes_young = forms.BooleanField(
+        label=gettext_lazy("Take young files too"),
+        required=False,
+        help_text=gettext_lazy(
+            "Plans may take files however lately they changed. Only for places into which nobody uploads or syncs."
+        ),
+    )
     read_bytes_per_second = SizeField(
         label=gettext_lazy("Read at most, per second"),
         required=False,
@@ -168,15 +178,29 @@ class LibraryForm(ScheduleForm):
         help_text=gettext_lazy("One a line, as paths below the folder. Nothing in them is ever acted on."),
     )
 
-    def __init__(self, data: QueryDict | None, *, library: LibraryRoot | None = None) -> None:
-        super().__init__(data, initial=None if library is None else _initial(library))
+    def __init__(
+        self, data: QueryDict | None, *, library: LibraryRoot | None = None, picked: bytes | None = None
+    ) -> None:
+        super().__init__(data, initial=_of_picked(picked) if library is None else _initial(library))
         self.library = library
+        self.picked = _picked(data) if data is not None else picked
         for field in ("path", "scan_cron", "exclude_patterns", "protected_folders"):
             self.fields[field].widget.attrs |= {"class": "mono", "autocapitalize": "none", "autocomplete": "off"}
         if library is not None:
-            del self.fields["path"]
+            del self.fields["path"], self.fields["folder"]
         else:
             self.fields["path"].help_text = _below_roots()
+            self.fields["path"].required = self.picked is None
+
+    @property
+    def picked_path(self) -> str:
+        return "" if self.picked is None else to_display(to_text(self.picked))
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if self.picked is not None and self.library is None:
+            cleaned["path"] = self.picked
+        return cleaned
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
@@ -196,11 +220,24 @@ class LibraryForm(ScheduleForm):
             "exclude_patterns": _lines(chosen["exclude_patterns"]),
             "min_size_bytes": chosen["min_size_bytes"],
             "hash_everything": chosen["hash_everything"],
+            "takes_young": chosen["takes_young"],
             "read_bytes_per_second": chosen["read_bytes_per_second"],
             "scan_interval_minutes": minutes,
             "scan_cron": cron,
             "protected_folders": _lines(chosen["protected_folders"]),
         }
+
+
+def _picked(data: QueryDict) -> bytes | None:
+    """The folder that was picked. What names none is as good as nothing: then a path is asked for."""
+    try:
+        return picking.parse(data.get("folder") or "")
+    except picking.NoSuchFolder:
+        return None
+
+
+def _of_picked(path: bytes | None) -> dict[str, Any] | None:
+    return None if path is None else {"folder": path.hex(), "name": picking.suggest_name(path)}
 
 
 def _initial(library: LibraryRoot) -> dict[str, Any]:
@@ -211,6 +248,7 @@ def _initial(library: LibraryRoot) -> dict[str, Any]:
         "exclude_patterns": library.exclude_patterns,
         "min_size_bytes": library.min_size_bytes,
         "hash_everything": library.hash_everything,
+        "takes_young": library.takes_young,
         "read_bytes_per_second": library.read_bytes_per_second,
         "schedule": schedule,
         "scan_interval_minutes": library.scan_interval_minutes or None,

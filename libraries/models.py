@@ -36,6 +36,8 @@ class LibraryRoot(models.Model):
     exclude_patterns = models.TextField(db_default="\n".join(DEFAULT_PATTERNS), blank=True)
     #: Folders below the root in which nothing is ever acted on, one a line.
     protected_folders = models.TextField(db_default="", blank=True)
+    #: Nobody writes into it slowly: plans may take files however lately they changed.
+    takes_young = models.BooleanField(db_default=False)
     min_size_bytes = models.BigIntegerField(db_default=0)
     #: Read also what can have no twin.
     hash_everything = models.BooleanField(db_default=False)

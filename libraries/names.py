@@ -34,6 +34,8 @@ def to_bytes(text: str) -> bytes:
 
 def to_display(text: str) -> str:
     """What a person sees: bytes that are no text as `\\xe9`, control characters as their escapes."""
+    if text.isprintable():
+        return text  # stand-ins are not
     shown = _STAND_INS.sub(lambda found: f"\\x{ord(found[0]) - BASE:02x}", text)
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown)
 

@@ -1,11 +1,13 @@
 from django.urls import path
 
-from libraries import queue_views, views
+from libraries import picker_views, queue_views, views
 
 app_name = "libraries"
 urlpatterns = [
     path("", views.library_list, name="list"),
     path("add/", views.add, name="add"),
+    path("add/picked/", picker_views.add_picked, name="add_picked"),
+    path("pick/", picker_views.pick, name="pick"),
     path("scan/", views.scan_all, name="scan_all"),
     path("schedule/", views.schedule, name="schedule"),
     path("<int:library_id>/", views.detail, name="detail"),

@@ -216,7 +216,7 @@ def add(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, _("“%(name)s” is added. Scan it to fill the index.") % {"name": library.name})
             return redirect("libraries:detail", library.pk)
-    return _settings_page(request, form)
+    return settings_page(request, form)
 
 
 @get_or_post
@@ -234,7 +234,7 @@ def settings_of(request: HttpRequest, library_id: int) -> HttpResponse:
         else:
             messages.success(request, _("The settings are saved."))
             return redirect("libraries:detail", library_id)
-    return _settings_page(request, form, **_about(request, row))
+    return settings_page(request, form, **_about(request, row))
 
 
 def _say_at(form: LibraryForm, refusal: Refused, field: str | None) -> None:
@@ -243,7 +243,7 @@ def _say_at(form: LibraryForm, refusal: Refused, field: str | None) -> None:
     form.add_error(named if named in form.fields else field, str(refusal))
 
 
-def _settings_page(request: HttpRequest, form: LibraryForm, **context: Any) -> HttpResponse:
+def settings_page(request: HttpRequest, form: LibraryForm, **context: Any) -> HttpResponse:
     context |= {"form": form, "roles": ROLES, "roots": settings.LIBRARIES_ROOTS, **_next_runs(form)}
     return render(request, "libraries/settings.html", context)
 

@@ -37,6 +37,56 @@ WORDS = {
     "rules_added": gettext_noop("Keep rules added"),
     "rules_changed": gettext_noop("Keep rules changed"),
     "rules_removed": gettext_noop("Keep rules removed"),
+    "authorised": gettext_noop("Authorised"),
+    "ended": gettext_noop("Carried out"),
+    "undone_by_manifest": gettext_noop("Undone without this database"),
+    "switched": gettext_noop("Switched"),
+    "switching": gettext_noop("Switch to another algorithm begun"),
+    "switch given up": gettext_noop("Switch to another algorithm given up"),
+    "mount": gettext_noop("Seen in another state"),
+    "recover": gettext_noop("Lost leases taken back"),
+    "restored": gettext_noop("Database restored"),
+    "ignored": gettext_noop("Ignored"),
+    "no longer ignored": gettext_noop("No longer ignored"),
+    "undo_asked": gettext_noop("Undo asked for"),
+    "emptying_authorised": gettext_noop("Removing for good authorised"),
+    "stopped": gettext_noop("Stopped"),
+    "locked_out": gettext_noop("Locked out"),
+    "logged_in": gettext_noop("Logged in"),
+    "person_added": gettext_noop("Person added"),
+    "role_changed": gettext_noop("Role changed"),
+    "activated": gettext_noop("Activated"),
+    "deactivated": gettext_noop("Deactivated"),
+    "password_changed": gettext_noop("Password changed"),
+    "password_reset": gettext_noop("Password reset"),
+    "token_issued": gettext_noop("Token issued"),
+    "token_revoked": gettext_noop("Token revoked"),
+    "demo_decided": gettext_noop("Demo library decided about"),
+    "demo_brought": gettext_noop("Demo library brought"),
+    "demo_removed": gettext_noop("Demo library removed"),
+}
+#: What events are about, in people's words.
+KINDS = {
+    "accounts_apitoken": gettext_noop("tokens"),
+    "accounts_user": gettext_noop("people"),
+    "acts": gettext_noop("acts"),
+    "database": gettext_noop("database"),
+    "duplicate_groups": gettext_noop("groups"),
+    "folder_searches": gettext_noop("folder searches"),
+    "hash_states": gettext_noop("hashing"),
+    "jobs": gettext_noop("jobs"),
+    "library_roots": gettext_noop("libraries"),
+    "plans": gettext_noop("plans"),
+    "queue": gettext_noop("queues"),
+    "rule_sets": gettext_noop("keep rules"),
+    "scan_requests": gettext_noop("scan requests"),
+    "scan_sessions": gettext_noop("scans"),
+    "site": gettext_noop("site"),
+    "supervisor": gettext_noop("consumers"),
+    "switches": gettext_noop("settings"),
+    "thumbnail_cleanup_jobs": gettext_noop("thumbnail clean-ups"),
+    "thumbnails": gettext_noop("thumbnails"),
+    "wal_maintenance_jobs": gettext_noop("checkpoints"),
 }
 #: Parts of the payload that a page shows in a place of their own.
 PLACED = frozenset({"reason", "message", "as_job", "exit"})
@@ -96,6 +146,12 @@ class ShownEvent:
     def _text(self, name: str) -> str:
         value = self.payload.get(name)
         return "" if value is None else str(value)
+
+
+def kind_words(item_type: str) -> str:
+    """A kind that nobody described is still called by its table."""
+    known = KINDS.get(item_type)
+    return _(known) if known else item_type.replace("_", " ")
 
 
 def shown(events: LogbookEventQuerySet) -> LogbookEventQuerySet:

@@ -12,7 +12,7 @@ from django_htmx.middleware import HtmxDetails
 from database.keyset import UnknownCursor, newest_first
 from frame.addresses import Choice, choices, with_query
 from logbook.models import LogbookEvent, LogbookItem
-from logbook.showing import as_shown, shown
+from logbook.showing import as_shown, kind_words, shown
 
 PAGE_ROWS = 50
 
@@ -54,4 +54,4 @@ def item_types() -> list[str]:
 
 
 def _type_choices(request: HttpRequest, types: list[str]) -> list[Choice]:
-    return choices(request, "item_type", [("", _("All")), *((each, each.replace("_", " ")) for each in types)])
+    return choices(request, "item_type", [("", _("All")), *((each, kind_words(each)) for each in types)])

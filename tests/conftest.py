@@ -25,10 +25,14 @@ from tests.pages import logged_in
 Consumers = Callable[..., subprocess.Popen[str]]
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 WATCHED = (
-    "scan_requests", "plans", "folder_searches", "thumbnails", "thumbnail_cleanup_jobs", "jobs", "wal_maintenance_jobs",
+    "scan_requests", "folder_searches", "thumbnails", "thumbnail_cleanup_jobs", "jobs", "wal_maintenance_jobs",
     "scan_sessions",
 )  # fmt: skip
-BELOW_WATCHED = ("scan_errors", "hash_runs", "plan_files", "plan_folders", "folder_pairs")
+#: A plan goes before its files: while it is there and was authorised, nothing of it may be deleted.
+BELOW_WATCHED = (
+    "scan_errors", "hash_runs", "trash_items", "removed_folders", "acts", "plans", "plan_files", "plan_folders",
+    "folder_pairs",
+)  # fmt: skip
 ROOT = Path(__file__).resolve().parent.parent
 
 hypothesis_settings.register_profile(

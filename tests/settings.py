@@ -10,6 +10,12 @@ if "DEDUPFS_TESTS" not in os.environ:
     os.environ["DEDUPFS_TESTS"] = "1"
     os.environ["DEDUPFS_STATE_ROOT"] = tempfile.mkdtemp(prefix="dedupfs-tests-")
     atexit.register(shutil.rmtree, os.environ["DEDUPFS_STATE_ROOT"], ignore_errors=True)
+# Each of several workers has a state folder of its own, since only one process a folder acts on files. Their children
+# are told the folder, and keep it.
+if os.environ.get("PYTEST_XDIST_WORKER", os.environ["DEDUPFS_TESTS"]) != os.environ["DEDUPFS_TESTS"]:
+    os.environ["DEDUPFS_TESTS"] = os.environ["PYTEST_XDIST_WORKER"]
+    os.environ["DEDUPFS_STATE_ROOT"] += "/" + os.environ["DEDUPFS_TESTS"]
+    os.mkdir(os.environ["DEDUPFS_STATE_ROOT"], 0o700)
 os.environ.setdefault("DEDUPFS_SECRET_KEY", "for-tests-only-" + "x" * 50)
 
 from dedupfs_site.settings import *  # noqa: F403

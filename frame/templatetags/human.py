@@ -117,6 +117,12 @@ def size(count: int | None) -> SafeString:
 
 
 @register.filter
+def size_text(count: int) -> str:
+    """`1.4 TB` alone, for what only the eye reads: nothing there may take the focus."""
+    return size_words(count)
+
+
+@register.filter
 def count(number: int | None) -> SafeString:
     """`1,284,310`; `12.8 million` with the exact number on hover."""
     if number is None:

@@ -50,12 +50,6 @@
     if (open) open.querySelector("summary").focus();
   });
 
-  // --- Live parts.
-  function offline(isOffline) {
-    const line = document.getElementById("offline");
-    if (line) line.hidden = !isOffline;
-  }
-
   document.addEventListener("DOMContentLoaded", function () {
     reveal(document);
     // A row of choices may be wider than the screen.
@@ -64,17 +58,4 @@
     }
   });
   document.addEventListener("htmx:afterSettle", () => reveal(document));
-  document.addEventListener("htmx:sendError", () => offline(true));
-  document.addEventListener("htmx:responseError", () => offline(true));
-  document.addEventListener("htmx:beforeSwap", function (event) {
-    const asked = new URL(event.detail.pathInfo.finalRequestPath, location.href);
-    const answered = new URL(event.detail.xhr.responseURL, location.href);
-    if (event.detail.xhr.responseURL && asked.pathname !== answered.pathname) {
-      // Sent elsewhere, most likely to the login: a whole page, not a part of this one.
-      event.detail.shouldSwap = false;
-      location.reload();
-    } else if (event.detail.xhr.status < 400) {
-      offline(false);
-    }
-  });
 })();

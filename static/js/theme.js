@@ -1,4 +1,5 @@
 // Light, dark, or as the system says. Loaded before the first paint, so that a page never flashes in the other theme.
+// And the zone this browser is in, for the times on the pages that come (frame/zones.py).
 (function () {
   "use strict";
   const KEY = "dedupfs-theme";
@@ -31,6 +32,13 @@
     apply(theme);
   }
 
+  function tellZone() {
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const secure = location.protocol === "https:" ? "; secure" : "";
+    if (zone) document.cookie = `dedupfs_zone=${zone}; path=/; max-age=31536000; samesite=lax${secure}`;
+  }
+
+  tellZone();
   apply(chosen());
   document.addEventListener("DOMContentLoaded", function () {
     for (const group of document.querySelectorAll("[data-theme-switch]")) group.hidden = false;

@@ -15,11 +15,6 @@ from tests.site.test_maintenance_page import everything
 
 pytestmark = pytest.mark.django_db
 NO_SCRIPT: dict[str, Any] = {"java_script_enabled": False}
-#: What a hidden tab looks like to its page; a headless browser has no tabs to hide.
-HIDE = """(is_hidden) => {
-  Object.defineProperty(document, 'hidden', {value: is_hidden, configurable: true});
-  document.dispatchEvent(new Event('visibilitychange'));
-}"""
 
 
 @on_sqlite
@@ -41,19 +36,6 @@ def test_a_checkpoint_is_asked_for_by_click_and_followed(visit: Visit, options: 
     expect(page.locator("#checkpoints")).to_contain_text("Completed")
     if not options:
         expect(page.get_by_label("Reason")).to_have_value("half a word")
-
-
-def test_a_hidden_page_does_not_ask_and_a_shown_one_does_at_once(visit: Visit) -> None:
-    page = visit(factories.user(), "/maintenance/")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/maintenance/" in request.url else None)
-    page.evaluate(HIDE, True)
-    page.evaluate("htmx.trigger('#maintenance', 'shown')")
-    WorkerHeartbeat.objects.create(worker_id="nas:7", hostname="nas")
-    assert asked == []
-    page.evaluate(HIDE, False)
-    expect(page.get_by_text("No consumer is alive")).to_have_count(0)
-    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])

@@ -16,7 +16,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from database import adopting
+from database import adopting, crash_points
 from database.legacy import SURPLUS_PENDING, SURPLUS_RUNNING
 from database.migrating import migrate_file
 from database.objects import expected
@@ -480,6 +480,7 @@ def adopt_in_a_fork(path: Path, environment: dict[str, str]) -> int:
     child = os.fork()
     if child == 0:
         os.environ.update(environment)
+        crash_points.read_variables()
         try:
             adopt(path)
             os._exit(0)

@@ -198,7 +198,7 @@ def test_empty_pages_say_what_to_do_next(viewer: Client, operator: Client) -> No
     html = text_of(viewer, "/duplicates/")
     assert "No libraries yet" in html
     assert "/libraries/add/" not in html
-    assert 'href="/libraries/add/"' in text_of(logged_in(Role.ADMIN), "/duplicates/")
+    assert 'href="/first-steps/"' in text_of(logged_in(Role.ADMIN), "/duplicates/")
     library = factories.library()
     assert 'action="/libraries/scan/"' in text_of(operator, "/duplicates/")
     LibraryRoot.objects.update(last_scanned_at=SecondsFromNow(-60))

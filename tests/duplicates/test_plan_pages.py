@@ -86,7 +86,7 @@ def test_a_plan_reads_like_a_diff(viewer: Client, plan: Plan) -> None:
     assert html.count("is-kept") == 2
     assert html.count("is-going") == 3
     assert "2 folders would become empty" in words
-    assert "carries none out" in words
+    assert "No file is touched until an admin authorises it" in words
     assert "<button" not in html.split('id="content"')[1].split("</main>")[0]  # a viewer only reads
 
 

@@ -50,7 +50,7 @@ def test_header_says_what_runs_now_and_links_to_it(client: Client) -> None:
     _job, lease = factories.running_job("hash")
     lease.renew(39, 50)
     html = client.get("/jobs/workers/").content.decode()
-    assert re.search(r'id="running-now" href="/jobs/\?status=running">.*?<span>Hash 78 %</span>', html, flags=re.S)
+    assert re.search(r'id="running-now" href="/jobs/\?status=running".*?<span>Hash 78 %</span>', html, flags=re.S)
     factories.running_job("thumbnail")
     factories.running_job("thumbnail")
     assert "<span>3 jobs run</span>" in client.get("/logbook/").content.decode()

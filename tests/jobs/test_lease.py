@@ -20,8 +20,8 @@ from thumbnails.models import Thumbnail, ThumbnailCleanupJob
 pytestmark = pytest.mark.django_db
 
 
-def claimed(model: Any) -> Lease[Any]:
-    lease = model.objects.claim("w")
+def claimed(model: Any, *, seconds: float | None = None) -> Lease[Any]:
+    lease = model.objects.claim("w", seconds=seconds)
     assert lease is not None
     return lease  # type: ignore[no-any-return]
 
@@ -66,6 +66,46 @@ def test_a_claimed_row_is_nobody_else_s(model: Any) -> None:
     make(model)
     claimed(model)
     assert model.objects.claim("other") is None
+
+
+@every_table
+def test_a_claim_hands_over_the_row_as_the_database_has_it(model: Any) -> None:
+    make(model)
+    row = claimed(model).row
+    stored = model.objects.get(pk=row.pk)
+    for column in model._meta.concrete_fields:
+        assert getattr(row, column.attname) == getattr(stored, column.attname), column.name
+    assert row._state.db == "executor"
+
+
+def test_every_claim_writes_its_own_values(settings: Settings) -> None:
+    """Statements are composed once: nothing of the first row may stick to the second."""
+    source = factories.library_file()
+    settings.THUMBNAIL_CONCURRENCY = {"image": 9, "video": 9}
+    for number in range(3):
+        factories.pending_thumbnail(f"t{number}", of=source)
+    first, second, third = (claimed(Thumbnail, seconds=seconds) for seconds in (50, 500, 50))
+    assert list(Thumbnail.objects.filter(lease_expires_at__gt=SecondsFromNow(100))) == [second.row]
+    first.finish("ready", width=1, height=2, retry_after=None)
+    second.finish("failed", code="X", message="why", retry_after=SecondsFromNow(1000))
+    third.finish("failed", code=None, message=None, retry_after=SecondsFromNow(10))
+    columns = ("status", "worker_id", "width", "height", "error_code", "error_message")
+    assert list(Thumbnail.objects.order_by("thumb_key").values_list(*columns)) == [
+        ("ready", first.worker_id, 1, 2, None, None),
+        ("failed", second.worker_id, None, None, "X", "why"),
+        ("failed", third.worker_id, None, None, None, None),
+    ]
+    assert list(Thumbnail.objects.filter(retry_after__gt=SecondsFromNow(100))) == [second.row]
+
+
+def test_a_claim_that_finds_the_only_place_taken_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = make(WalMaintenanceJob)
+    beaten = WalMaintenanceJob.objects.create(status="retryable")
+    found = iter([beaten.pk, waiting.pk])
+    monkeypatch.setattr(type(WalMaintenanceJob.objects.all()), "_oldest_due", lambda *_, **__: next(found))
+    assert claimed(WalMaintenanceJob).row.pk == waiting.pk
+    beaten.refresh_from_db()
+    assert beaten.status == "retryable"
 
 
 @every_table

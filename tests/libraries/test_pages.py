@@ -62,10 +62,11 @@ def form(**changes: Any) -> dict[str, Any]:
 
 # --- The list ---------------------------------------------------------------------------------------------
 def test_list_without_libraries_says_what_to_do_next(viewer: Client, admin: Client) -> None:
-    assert 'href="/libraries/add/"' in text_of(admin, "/libraries/")
+    assert 'class="button button-main" href="/first-steps/"' in text_of(admin, "/libraries/")
     html = text_of(viewer, "/libraries/")
     assert "No libraries yet" in html
     assert "/libraries/add/" not in html
+    assert "/first-steps/" not in html
 
 
 def test_list_shows_every_column_of_a_library(viewer: Client) -> None:

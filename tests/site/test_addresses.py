@@ -49,7 +49,7 @@ def walk_through(browser: Browser, prefix: str = "") -> dict[str, Morsel[str]]:
     cookies = dict(browser.jar)
     assert page.status == 200
     assert "vera" in page.body
-    assert urlsplit(browser.at).path.startswith(f"{prefix}/jobs/")
+    assert urlsplit(browser.at).path == f"{prefix}/"
     assert_all_below(prefix, page.body)
     files = linked_files(page)
     assert len(files) >= 4

@@ -22,6 +22,7 @@ from logbook.models import LogbookEvent, LogbookItem
 from tests.factories import PASSWORD, library, library_file, pending_job, user
 from tests.site.addresses_found import Found, every_address
 from tests.site.browsing import FORM_TOKEN, Browser, Gunicorn
+from trash.models import Act
 
 pytestmark = pytest.mark.django_db
 
@@ -71,6 +72,7 @@ def addresses() -> list[Found]:
         "group_key": group_key("blake3", b"g" * 32), "form": "csv", "plan_id": plan.pk, "item_id": item.pk,
         "folder_id": PlanFolder.objects.create(plan=plan, library=photos).pk, "pair_id": pair.pk,
         "rule_set_id": RuleSet.objects.create(name="rules").pk,
+        "act_id": Act.objects.create(plan=plan, authorised_by="anna").pk,
     }  # fmt: skip
     return every_address({name: str(key) for name, key in known.items()})
 

@@ -24,6 +24,16 @@ DOCS = "/api/v1/docs"
 OPENAPI = "/api/v1/openapi.json"
 #: Every endpoint of the protocol that this version has.
 PROTOCOL = {
+    "/api/v1/plans/{plan_id}/authorise": {"post"},
+    "/api/v1/acts": {"get"},
+    "/api/v1/acts/{act_id}": {"get"},
+    "/api/v1/acts/{act_id}/items": {"get"},
+    "/api/v1/acts/{act_id}/stop": {"post"},
+    "/api/v1/acts/{act_id}/pause": {"post"},
+    "/api/v1/acts/{act_id}/resume": {"post"},
+    "/api/v1/trash/items": {"get"},
+    "/api/v1/trash/undo": {"post"},
+    "/api/v1/trash/empty": {"post"},
     "/api/v1/health": {"get"},
     "/api/v1/jobs": {"get", "post"},
     "/api/v1/jobs/recover-stale": {"post"},
@@ -115,6 +125,12 @@ IS_TORTURE = os.environ.get("DEDUPFS_TEST_PROFILE") == "torture"
 #: for a plan 409 says what of it can't be used.
 ASKS_FOR_WHAT_IS_THERE: dict[str, tuple[str, ...]] = {
     "GET /api/v1/jobs": (),
+    "GET /api/v1/acts": (),
+    "GET /api/v1/acts/{act_id}/items": (),
+    "GET /api/v1/trash/items": (),
+    # Exactly one way to say which files; and an operator's token has no right to authorise.
+    "POST /api/v1/trash/undo": ("409",),
+    "POST /api/v1/trash/empty": ("403",),
     "GET /api/v1/libraries/{library_id}/errors": (),
     "GET /api/v1/duplicates/groups": (),
     "GET /api/v1/duplicates/groups/{group_key}/files": (),

@@ -34,6 +34,14 @@ class Command(PreparedCommand):
         parser.add_argument("--folder", metavar="PATH", help="and below this folder of it")
         parser.add_argument("--least-size", metavar="SIZE", help="Only files from this size: 64 kB, 1.5 GB")
         parser.add_argument("--action", default="trash", choices=["trash", "hardlink", "delete"])
+        parser.add_argument(
+            "--remove-empty-folders", action="store_true", help="Folders that are empty afterwards go as well"
+        )
+        parser.add_argument(
+            "--link-despite-metadata",
+            action="store_true",
+            help="With --action hardlink: also where owner, mode or extended attributes differ",
+        )
         parser.add_argument("--json", action="store_true", help="One JSON object instead of words")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -41,7 +49,14 @@ class Command(PreparedCommand):
 
         try:
             rule_set = _rule_set(options["rules"])
-            wish = checked(options["action"], rule_set.rules, rule_set.name, _filter(options))
+            wish = checked(
+                options["action"],
+                rule_set.rules,
+                rule_set.name,
+                _filter(options),
+                removes_empty_folders=options["remove_empty_folders"],
+                links_despite_metadata=options["link_despite_metadata"],
+            )
             stopping.listen()
             plan = plan_now(wish, actor=actor())
         except Refused as refusal:
@@ -92,6 +107,8 @@ def _described(plan: Any) -> dict[str, Any]:
         "action": plan.action,
         "rules": plan.rule_set_name,
         "filter": plan.filter,
+        "removes_empty_folders": plan.removes_empty_folders,
+        "links_despite_metadata": plan.links_despite_metadata,
         **{name: getattr(plan, name) for name in totals},
         "left_out": plan.left_out,
         "warnings": plan.warnings,

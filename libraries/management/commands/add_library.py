@@ -49,6 +49,9 @@ class Command(PreparedCommand):
         parser.add_argument("--no-default-excludes", action="store_true", help="Leave out only what --exclude names")
         parser.add_argument("--min-size", type=whole, default=0, metavar="BYTES", help="Leave out smaller files (0)")
         parser.add_argument("--hash-everything", action="store_true", help="Read also files that can have no twin")
+        parser.add_argument(
+            "--take-young", action="store_true", help="Let plans take files however lately they changed"
+        )
         schedule = parser.add_mutually_exclusive_group()
         schedule.add_argument("--every", type=whole, default=0, metavar="MINUTES", help="Scan it so often by itself")
         schedule.add_argument("--cron", default="", metavar="EXPRESSION", help='Scan it at these times: "30 2 * * 0"')
@@ -72,6 +75,7 @@ def chosen(options: dict[str, Any]) -> dict[str, Any]:
     """Only what was asked for; the rest is as the database has it."""
     values: dict[str, Any] = {"role": options["role"], "min_size_bytes": options["min_size"]}
     values["hash_everything"] = options["hash_everything"]
+    values["takes_young"] = options["take_young"]
     usual = () if options["no_default_excludes"] else DEFAULT_PATTERNS
     if options["exclude"] or options["no_default_excludes"]:
         values["exclude_patterns"] = [*usual, *(options["exclude"] or ())]

@@ -1,0 +1,137 @@
+"""What carrying out a plan costs beside its bare work: a loop that reads both files of each pair, compares them and
+renames one, over the same tree in the same run. Undoing is timed as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.options import Options
+from benchmarks.report import Section, table
+from benchmarks.scratch import installation, run
+
+PAIRS, QUICK_PAIRS = 100_000, 5_000
+#: So many files in a folder.
+TOGETHER = 200
+GOAL = 2.0
+
+
+def measure(options: Options) -> Iterable[Section]:
+    pairs = QUICK_PAIRS if options.is_quick else PAIRS
+    lines = []
+    for vendor in ("sqlite", "postgresql"):
+        with installation(vendor) as environment:
+            environment |= {"DEDUPFS_YOUNG_HOURS": "0", "DEDUPFS_ACT_GRACE_SECONDS": "0"}
+            found = json.loads(run("benchmarks.acting", environment, str(pairs), str(options.rounds)))
+        plain, act, undo = (statistics.median(found[name]) for name in ("plain", "act", "undo"))
+        each = 1e6 / pairs
+        lines.append(
+            [
+                vendor,
+                f"{plain * each:.0f} µs",
+                f"{act * each:.0f} µs",
+                f"**{act / plain:.2f}**",
+                f"{undo * each:.0f} µs",
+            ]
+        )
+    head = ["database", "plain loop, a file", "acting, a file", f"ratio (at most {GOAL:.0f})", "undoing, a file"]
+    what = (
+        f"{pairs:,} pairs of 1 to 16 KiB, {TOGETHER} files in a folder, warm; medians of {options.rounds} interleaved "
+        "rounds. Acting is the whole job: proof, trash, manifest, records that outlive a power cut, index, groups and "
+        "the proof file."
+    )
+    return [Section("Acting", f"{what}\n\n{table(head, lines)}")]
+
+
+# --- In the installation --------------------------------------------------------------------------------------
+def _make(root: Path, pairs: int) -> list[tuple[bytes, bytes]]:
+    """Keepers and what goes because of them, as paths."""
+    dice, made = random.Random(7), []
+    for number in range(pairs):
+        content = dice.randbytes(dice.randrange(1 << 10, 16 << 10))
+        names = [root / side / str(number // TOGETHER) / f"{number}.bin" for side in ("keep", "go")]
+        for path in names:
+            if number % TOGETHER == 0:
+                path.parent.mkdir(parents=True)
+            path.write_bytes(content)
+        made.append((os.fsencode(names[0]), os.fsencode(names[1])))
+    return made
+
+
+def _read(path: bytes) -> bytes:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(handle, 1 << 20)
+    finally:
+        os.close(handle)
+
+
+def _plain(pairs: list[tuple[bytes, bytes]], folder: bytes) -> float:
+    began = time.perf_counter()
+    for number, (keeper, victim) in enumerate(pairs):
+        if _read(keeper) == _read(victim):
+            os.rename(victim, folder + b"/%d" % number)  # noqa: PTH104  bytes, and no more than is measured
+    took = time.perf_counter() - began
+    for number, (_, victim) in enumerate(pairs):
+        os.rename(folder + b"/%d" % number, victim)  # noqa: PTH104  bytes
+    return took
+
+
+def _carry_out(rules: list[dict[str, Any]]) -> tuple[float, float]:
+    """Act and undo; the time of each."""
+    from duplicates.planning import checked, plan_now
+    from jobs.executing import drain_all
+    from trash.authorising import ask_undo, authorise
+    from trash.models import TrashItem
+
+    plan = plan_now(checked("trash", rules), actor="benchmark")
+    authorise(plan.pk, plan.remove_count, actor="benchmark")
+    began = time.perf_counter()
+    drain_all("jobs")
+    act = time.perf_counter() - began
+    assert TrashItem.objects.filter(status="trashed").count() == plan.remove_count
+    ask_undo({"plan": plan.pk}, actor="benchmark")
+    began = time.perf_counter()
+    drain_all("jobs")
+    undo = time.perf_counter() - began
+    assert not TrashItem.objects.filter(status="trashed").exists()
+    return act, undo
+
+
+def _main() -> None:
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    from libraries.models import LibraryRoot
+    from trash.models import Switches
+
+    pairs, rounds = int(sys.argv[1]), int(sys.argv[2])
+    times: dict[str, list[float]] = {"plain": [], "act": [], "undo": []}
+    with tempfile.TemporaryDirectory(prefix="dedupfs-bench-") as folder:
+        root = Path(folder).resolve() / "library"
+        made = _make(root, pairs)
+        library = LibraryRoot.objects.create(name="bench", root_path=str(root))
+        Switches.objects.update_or_create(pk=1, defaults={"is_acting_allowed": True})
+        call_command("scan", "bench", now=True, stdout=sys.stderr)
+        aside = Path(folder) / "aside"
+        aside.mkdir()
+        for _ in range(rounds):
+            times["plain"].append(_plain(made, os.fsencode(aside)))
+            act, undo = _carry_out([{"kind": "keep_in", "folders": [{"library": library.pk, "path": "keep"}]}])
+            times["act"].append(act)
+            times["undo"].append(undo)
+    json.dump(times, sys.stdout)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from accounts.models import Role
+from jobs.models import Job
+from libraries.models import LibraryState
+from tests import factories
+from tests.browser.conftest import Visit
+from tests.browser.test_reach import look_at
+from tests.duplicates.plans import copies
+from tests.site.overviews import a_consumer, everything, library
+
+pytestmark = pytest.mark.django_db
+NO_SCRIPT: dict[str, Any] = {"java_script_enabled": False}
+#: What a hidden tab looks like to its page; a headless browser has no tabs to hide.
+HIDE = """(is_hidden) => {
+  Object.defineProperty(document, 'hidden', {value: is_hidden, configurable: true});
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_what_can_be_won_comes_after_the_page_by_itself(visit: Visit) -> None:
+    copies(library(), 1, "a", "old/a", size=2_000)
+    page = visit(factories.user(), "/")
+    expect(page.locator("#to-win")).to_contain_text("2.0 kB")
+    page.locator("#to-duplicates").click()
+    page.wait_for_url("**/duplicates/")
+
+
+def test_without_javascript_it_is_counted_by_a_link(visit: Visit) -> None:
+    copies(library(), 1, "a", "old/a", size=2_000)
+    page = visit(factories.user(), "/", **NO_SCRIPT)
+    page.get_by_role("link", name="Count it").click()
+    expect(page.locator("#to-win")).to_contain_text("2.0 kB")
+
+
+def test_an_open_page_follows_what_runs_and_stops_when_it_has_ended(visit: Visit) -> None:
+    a_consumer()
+    library()
+    job, lease = factories.running_job("thumbnail", total_items=100)
+    page = visit(factories.user("otto", Role.OPERATOR), "/")
+    expect(page.locator("#runs")).to_contain_text("0 / 100")
+    page.locator(f"#cancel-{job.pk}").focus()
+    lease.renew(40, 100)
+    LibraryState.objects.update(error_count=3)
+    expect(page.locator("#runs")).to_contain_text("40 / 100")
+    expect(page.locator("#needs")).to_contain_text("3 paths can't be read")
+    expect(page.locator(f"#cancel-{job.pk}")).to_be_focused()
+    lease.finish("completed")
+    expect(page.locator("#runs")).to_contain_text("Nothing runs and nothing waits.")
+    expect(page.locator("#overview-charts")).to_contain_text("1 completed")
+    expect(page.locator("#overview")).not_to_have_attribute("hx-trigger", "every 3s")
+
+
+def test_a_hidden_page_does_not_ask(visit: Visit) -> None:
+    library()
+    job, _lease = factories.running_job("thumbnail")
+    page = visit(factories.user(), "/")
+    expect(page.locator("#to-win .tile-note").first).to_contain_text("no two files")
+    page.evaluate(HIDE, True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    # As the clock would: what is prevented is the asking, not the clock.
+    page.evaluate("htmx.ajax('GET', '/', {source: document.getElementById('overview')})")
+    Job.objects.filter(pk=job.pk).update(status="completed")
+    assert asked == []
+    page.evaluate(HIDE, False)
+    expect(page.locator("#runs")).to_contain_text("Nothing runs")
+
+
+@pytest.mark.parametrize("options", [{}, NO_SCRIPT], ids=["with JavaScript", "without"])
+def test_a_job_is_cancelled_by_click(visit: Visit, options: dict[str, Any]) -> None:
+    library()
+    job, _lease = factories.running_job("thumbnail")
+    page = visit(factories.user("otto", Role.OPERATOR), "/", **options)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("This job was cancelled.")).to_be_visible()
+    assert Job.objects.get(pk=job.pk).status == "cancelled"
+
+
+def test_a_new_admin_is_led_to_the_first_library(visit: Visit) -> None:
+    page = visit(factories.user("ada", Role.ADMIN), "/")
+    page.get_by_role("link", name="Begin").click()
+    page.wait_for_url("**/first-steps/")
+
+
+@pytest.mark.parametrize("colour", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 1024, 800, 390, 320])
+def test_nothing_sticks_out(visit: Visit, width: int, colour: str) -> None:
+    everything()
+    library("W" * 255, size=10**12, mount="absent", mount_note="x" * 500)
+    page = visit(factories.user("ada", Role.ADMIN), "/", viewport={"width": width, "height": 900}, color_scheme=colour)
+    expect(page.locator("#to-win")).to_contain_text("groups")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("svg.share-bar rect").count() == 6
+    for chart in page.locator("svg.chart-plot").all():
+        box = chart.bounding_box()
+        assert box is not None
+        assert box["width"] > 150
+    for head in page.locator(".card-head h2").all():
+        box = head.bounding_box()
+        assert box is not None
+        assert box["height"] < 60, "a heading is not squeezed to a column"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_where_there_is_much_of_everything(visit: Visit, width: int) -> None:
+    everything()
+    page = visit(factories.user("ada", Role.ADMIN), "/", viewport={"width": width, "height": 900})
+    expect(page.locator("#to-win")).to_contain_text("groups")
+    assert "\n".join(look_at(page, "/")) == ""
+
+
+def test_the_bar_of_a_phone_has_the_overview_first(visit: Visit) -> None:
+    page = visit(factories.user(), "/", viewport={"width": 390, "height": 800})
+    items = page.locator(".bar > .bar-item, .bar > .more-sheet > .bar-item")
+    expect(items).to_have_text(["Overview", "Duplicates", "Plans", "Jobs", "More"])
+    expect(items.first).to_have_attribute("aria-current", "page")

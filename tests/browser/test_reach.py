@@ -1,0 +1,129 @@
+"""Every page, with rows and without, light and dark: nothing that axe finds, a clean console, no foreign host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Visit
+from tests.site.whole_site import Site, empty_site, furnished_site, our_pages
+
+pytestmark = pytest.mark.django_db
+
+#: WCAG 2.2 AA, and what those who made axe would do besides.
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+EVERYTHING = {"runOnly": {"type": "tag", "values": TAGS}}
+#: The other theme is the same page in other colours.
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+NO_SUCH_PAGE = "/no-such-page/"
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+
+
+def found_by_axe(page: Page, where: str, rules: dict[str, Any] = EVERYTHING) -> list[str]:
+    answer = Axe().run(page, options=rules)
+    return [
+        f"{where}: {violation['id']}: {node['target']} {node['failureSummary']}"
+        for violation in answer.response["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+def look_at(page: Page, address: str) -> list[str]:
+    """In both themes; the page is loaded once."""
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    found = found_by_axe(page, address)
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    return found + found_by_axe(page, f"{address} in the dark", COLOURS)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("make", [furnished_site, empty_site])
+def test_axe_finds_nothing_and_nothing_leaves_the_host(
+    visit: Visit, complaints: list[str], make: Any, options: dict[str, Any]
+) -> None:
+    site: Site = make()
+    addresses = our_pages(site)
+    page = visit(site.admin, addresses[0], **options)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    host = page.url.removesuffix(NO_SUCH_PAGE)
+    wrong: list[str] = []
+    for address in addresses:
+        page.goto(address)
+        if address == NO_SUCH_PAGE:
+            complaints[:] = [line for line in complaints if "404" not in line]
+        wrong += look_at(page, address)
+        wrong += [f"{address}: {line}" for line in complaints]
+        complaints.clear()
+    assert "\n".join(wrong) == ""
+    assert [url for url in asked if not url.startswith((f"{host}/", "data:"))] == []
+    assert len(addresses) > 20
+
+
+def test_a_stranger_s_pages_are_within_reach(visit: Visit) -> None:
+    page = visit(None, "/account/login/")
+    assert look_at(page, "login") == []
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_label("Name").fill("nobody")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert look_at(page, "login refused") == []
+
+
+def test_axe_would_find_something(visit: Visit) -> None:
+    """So that the tests above can fail."""
+    page = visit(empty_site().admin, "/jobs/")
+    page.evaluate("document.querySelector('main').innerHTML = '<img src=\"data:,\">'")
+    assert any("image-alt" in line for line in found_by_axe(page, "spoilt"))
+
+
+# --- By keyboard alone ------------------------------------------------------------------------------------
+def tab_to(page: Page, wanted: Locator) -> None:
+    """Press Tab until it has the focus; whoever has no mouse gets there in no other way."""
+    for _ in range(200):
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"{wanted} can't be reached by Tab")
+
+
+def test_the_main_path_goes_by_keyboard_alone(visit: Visit) -> None:
+    site = furnished_site()
+    page = visit(site.admin, "/duplicates/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/duplicates/blake3:*/")
+    tab_to(page, page.get_by_role("radio", name="Keep").first)
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name="Remove").first).to_be_checked()
+    button = page.get_by_role("button", name="Make a plan from this choice")
+    expect(button).to_be_enabled()
+    tab_to(page, button)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/plans/*/")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Plan")
+
+
+# --- On paper ---------------------------------------------------------------------------------------------
+#: The width of A4 between its margins.
+PAPER: dict[str, Any] = {"viewport": {"width": 718, "height": 1000}, "color_scheme": "dark"}
+
+
+def test_reports_are_printed_black_on_white_and_without_the_frame(visit: Visit) -> None:
+    site = furnished_site()
+    page = visit(site.admin, "/logbook/", **PAPER)
+    for address in ("/logbook/", "/duplicates/", "/trash/", f"/plans/{site.keys['plan_id']}/"):
+        page.goto(address)
+        page.emulate_media(media="print")
+        expect(page.locator(".sidebar, .bar, .top-side, #content .button").filter(visible=True)).to_have_count(0)
+        expect(page.locator("html")).to_have_css("background-color", "rgb(255, 255, 255)")
+        expect(page.locator("h1")).to_have_css("color", "rgb(0, 0, 0)")
+        written = "all => all.map((link) => getComputedStyle(link, '::after').content).filter((c) => c.includes('/'))"
+        assert page.locator("#content a").evaluate_all(written) == [], address
+        cut = "all => all.filter((t) => t.scrollWidth > t.clientWidth + 1).map((t) => t.className)"
+        assert page.locator(".table-wrap, .content").evaluate_all(cut) == [], address
+        page.emulate_media(media="screen")

@@ -1,0 +1,152 @@
+"""Every word on our pages goes through the translation: in a language that only puts marks around each message, nothing
+but names, numbers and data stands outside of the marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from gettext import NullTranslations
+from html.parser import HTMLParser
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils.translation import trans_real
+
+from tests.site.whole_site import Site, empty_site, furnished_site, our_pages
+
+pytestmark = pytest.mark.django_db
+
+OPEN, CLOSE = "⟦", "⟧"
+CONTEXT = "\x04"
+#: Read by people although they are no text of the page.
+SPOKEN = {
+    "title",
+    "aria-label",
+    "placeholder",
+    "alt",
+    "data-done",
+    "data-full",
+    "data-waiting",
+    "data-none",
+    "data-name",
+}
+#: What is between these is no text.
+SILENT = {"script", "style", "symbol"}
+#: Between these is data, as it is.
+AS_IT_IS = {"code", "pre", "samp", "kbd", "time", "textarea", "q"}
+DATA_CLASSES = {"mono", "code", "path"}
+#: Names: of the product, of what the tests made, of people's units, of algorithms and of columns as a file has them.
+NAMES = re.compile(
+    r"DedupFS|Django|API|\*copy\*|BLAKE3|SHA-256|SQLite|PostgreSQL|UTC|CSV|JSON|"
+    r"\b(?:ada|otto(?:-\d+)?|supervisor|policy|factory|nas(?::\d+)?|photos-\d+|tidy-\d+|script-\d+|uuid-1)\b|"
+    r"\b(?:beach|missing-\d+|old|copies|locked|a)\b(?:\.jpg)?|\bjpg\b|"
+    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{6,}\b|\bdfs_\w+|"
+    r"\b(?:kB|MB|GB|TB|PB|EB|B|s)\b|/\S*"
+)
+
+
+class Marking(NullTranslations):
+    """A language in which every message is itself, between marks."""
+
+    def gettext(self, message: str) -> str:
+        _context, separator, words = message.rpartition(CONTEXT)
+        return f"{OPEN}{words if separator else message}{CLOSE}"
+
+    def ngettext(self, singular: str, plural: str, number: int) -> str:
+        return self.gettext(singular if number == 1 else plural)
+
+    # What Django asks of a translation besides.
+    def language(self) -> str:
+        return "en"
+
+    def to_language(self) -> str:
+        return "en"
+
+
+@pytest.fixture
+def _marked() -> Iterator[None]:
+    """Whatever is translated from here on is marked."""
+    trans_real.translation(settings.LANGUAGE_CODE)
+    kept = trans_real._translations[settings.LANGUAGE_CODE]  # type: ignore[attr-defined]
+    default = trans_real._default  # type: ignore[attr-defined]
+    trans_real._translations[settings.LANGUAGE_CODE] = Marking()  # type: ignore[attr-defined]
+    trans_real._default = None  # type: ignore[attr-defined]
+    trans_real.deactivate()
+    yield
+    trans_real._translations[settings.LANGUAGE_CODE] = kept  # type: ignore[attr-defined]
+    trans_real._default = default  # type: ignore[attr-defined]
+
+
+class Outside(HTMLParser):
+    """Collects what a person reads that no message holds. A message may hold elements: marks count on through them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = 0
+        self.around: list[tuple[str, bool]] = []
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        is_data = given.get("translate") == "no" or DATA_CLASSES & set((given.get("class") or "").split())
+        for name, value in attrs:
+            is_spoken = name in SPOKEN or (name == "value" and given.get("type") == "submit")
+            if is_spoken and not is_data:
+                self._collect(_outside(value or "", 0)[0])
+        if tag not in ("input", "meta", "link", "br", "img", "hr", "use", "path", "rect", "circle", "line"):
+            self.around.append((tag, tag in AS_IT_IS or bool(is_data)))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._is_within({tag}) and self.around.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if not self._is_within(SILENT):
+            outside, self.depth = _outside(data, self.depth)
+            if not any(is_data for _, is_data in self.around):
+                self._collect(outside)
+
+    def _is_within(self, tags: set[str]) -> bool:
+        return any(tag in tags for tag, _ in self.around)
+
+    def _collect(self, text: str) -> None:
+        words = NAMES.sub(" ", text)
+        if re.search(r"[^\W\d_]", words):
+            self.found.append(text.strip())
+
+
+def _outside(text: str, depth: int) -> tuple[str, int]:
+    """What of a text no mark holds, and how many marks are open at its end."""
+    kept = []
+    for letter in text:
+        depth += (letter == OPEN) - (letter == CLOSE)
+        kept.append(letter if depth == 0 and letter != CLOSE else " ")
+    return "".join(kept), depth
+
+
+def words_outside(html: str) -> list[str]:
+    reader = Outside()
+    reader.feed(html)
+    if reader.depth:
+        reader.found.append(f"a message that was taken apart ({reader.depth})")
+    return reader.found
+
+
+@pytest.mark.usefixtures("_marked")
+@pytest.mark.parametrize("make", [furnished_site, empty_site])
+def test_no_word_stands_outside_of_a_message(make: Callable[[], Site]) -> None:
+    site = make()
+    client = Client()
+    client.force_login(site.admin)
+    wrong = []
+    for address in our_pages(site):
+        html = client.get(address).content.decode()
+        assert OPEN in html, address
+        wrong += [f"{address}: {words}" for words in words_outside(html)]
+    assert "\n".join(wrong) == ""
+
+
+def test_words_outside_are_found() -> None:
+    html = f'<p title="plain">{OPEN}Message <b>x</b>{CLOSE} 12 kB <i>bare words</i></p><code>x.y</code>'
+    assert words_outside(html) == ["plain", "bare words"]

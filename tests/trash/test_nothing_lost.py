@@ -1,0 +1,266 @@
+"""Random trees, links, rules, plans and edits in between, against a model of the tree that gets the same edits and
+knows nothing of DedupFS: every content that the model has is readable somewhere, in a library or in its trash, at every
+moment; and when everything is undone, the tree is the model's, metadata included."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections, transaction
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from pytest_django import Settings
+
+from duplicates import planning
+from duplicates.models import Plan
+from jobs.executing import drain_all
+from libraries.errors import Refused
+from libraries.models import LibraryFile, LibraryRoot
+from tests.conftest import BELOW_WATCHED, WATCHED
+from tests.libraries.scans import library_at, scan
+from trash.authorising import ask_undo, authorise
+from trash.models import Act, Switches, TrashItem
+
+pytestmark = pytest.mark.django_db
+
+#: `make torture` asks for more.
+EXAMPLES = 15 if hypothesis_settings().max_examples <= 100 else hypothesis_settings().max_examples // 4
+STEPS = 6
+NAMES = [b"a", b"b", b"caf\xe9", b"x/a", b"x/b", b"x/y/c", b"-z/d\n", b"e"]
+CONTENTS = [b"one", b"two" * 1000, b"", os.urandom(300_000)]
+RULES: list[list[dict[str, Any]]] = [
+    [{"kind": "keep_shortest_path"}],
+    [{"kind": "keep_oldest"}],
+    [{"kind": "keep_newest"}, {"kind": "keep_longest_path"}],
+    [{"kind": "keep_copies", "count": 2}, {"kind": "keep_shortest_path"}],
+]
+
+names = st.sampled_from(NAMES)
+contents = st.integers(0, len(CONTENTS) - 1)
+sides = st.sampled_from(["left", "right"])
+#: Whether something is written or deleted, where, and what.
+Edit = tuple[bool, str, bytes, int]
+edits: st.SearchStrategy[list[Edit]] = st.lists(st.tuples(st.booleans(), sides, names, contents), max_size=3)
+#: Rules, action, and whether the plan's options are set.
+Wish = tuple[list[dict[str, Any]], str, bool]
+wishes: st.SearchStrategy[Wish] = st.tuples(
+    st.sampled_from(RULES), st.sampled_from(["trash", "hardlink"]), st.booleans()
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file as the model has it. Names with one `inode` are links of each other."""
+
+    content: bytes
+    mtime_ns: int
+    mode: int
+    attributes: tuple[tuple[str, bytes], ...]
+    inode: int
+
+
+class Disks(RuleBasedStateMachine):
+    folder: Path
+
+    @initialize(
+        files=st.lists(st.tuples(sides, names, contents), min_size=5, max_size=16),
+        links=st.lists(st.tuples(sides, names, names), max_size=3),
+    )
+    def begin(self, files: list[tuple[str, bytes, int]], links: list[tuple[str, bytes, bytes]]) -> None:
+        _forget_rows()
+        self.root = Path(tempfile.mkdtemp(dir=self.folder))
+        self.model: dict[bytes, Entry] = {}
+        self.clock = 1_600_000_000_000_000_000
+        self.libraries = []
+        for side in ("left", "right"):
+            (self.root / side).mkdir()
+            self.libraries.append(library_at(self.root / side, name=side))
+        for side, name, content in files:
+            self.write(side, name, content)
+        for side, name, other in links:
+            self.link(side, name, other)
+
+    # --- Edits, on the disk and in the model --------------------------------------------------------------
+    @rule(side=sides, name=names, content=contents)
+    def write(self, side: str, name: bytes, content: int) -> None:
+        """As careful programs save: a new file, renamed over the old one."""
+        path = self.at(side.encode() + b"/" + name)
+        if path is None:
+            return
+        self.clock += 1_000_000_007
+        draft = self.root / "draft"
+        draft.write_bytes(CONTENTS[content])
+        mode, tag = (0o640, b"red") if content % 2 else (0o644, b"")
+        draft.chmod(mode)
+        if tag:
+            os.setxattr(draft, "user.tag", tag)
+        os.utime(draft, ns=(self.clock, self.clock))
+        inode = draft.stat().st_ino
+        draft.rename(path)
+        attributes = (("user.tag", tag),) if tag else ()
+        self.model[side.encode() + b"/" + name] = Entry(CONTENTS[content], self.clock, mode, attributes, inode)
+
+    def link(self, side: str, name: bytes, other: bytes) -> None:
+        """One more name for a file that is there."""
+        old, new = side.encode() + b"/" + name, side.encode() + b"/" + other
+        path = self.at(new)
+        if old in self.model and new not in self.model and path is not None:
+            os.link(self.whole(old), path)
+            self.model[new] = self.model[old]
+
+    @rule(name=names, side=sides)
+    def delete(self, name: bytes, side: str) -> None:
+        """A person deletes what they see. (What a link has replaced they don't: it comes back when that is undone.)"""
+        key = side.encode() + b"/" + name
+        if key in self.model and os.path.lexists(self.whole(key)) and not self.is_replaced(key):
+            os.unlink(self.whole(key))
+            del self.model[key]
+
+    def is_replaced(self, key: bytes) -> bool:
+        return os.stat(self.whole(key)).st_ino != self.model[key].inode
+
+    # --- DedupFS --------------------------------------------------------------------------------------------
+    @rule()
+    def scan(self) -> None:
+        for library in self.libraries:
+            scan(library, accept_missing=True)
+
+    @rule(wish=wishes, then=edits, last=edits)
+    def carry_out(self, wish: Wish, then: list[Edit], last: list[Edit]) -> None:
+        """Scan, plan, authorise, act; people go on with their files between the steps."""
+        self.scan()
+        plan = self.planned(wish)
+        self.edit(then)
+        if self.authorise(plan):
+            self.edit(last)
+            self.act()
+
+    @rule(first=wishes, second=wishes, then=edits)
+    def carry_out_two(self, first: Wish, second: Wish, then: list[Edit]) -> None:
+        """Two plans over the same groups: the second one lives only where they have no file in common."""
+        self.scan()
+        plans = [self.planned(first), self.planned(second)]
+        self.edit(then)
+        accepted = [self.authorise(plan) for plan in plans]
+        if any(accepted):
+            self.act()
+
+    def planned(self, wish: Wish) -> Plan:
+        rules, action, is_tidy = wish
+        plan = planning.plan_now(planning.checked(action, rules), actor="test")
+        Plan.objects.filter(pk=plan.pk).update(removes_empty_folders=is_tidy, links_despite_metadata=is_tidy)
+        return plan
+
+    def authorise(self, plan: Plan) -> bool:
+        try:
+            authorise(plan.pk, plan.remove_count, actor="test")
+        except Refused:
+            return False  # nothing goes, or another plan has one of its files
+        return True
+
+    def act(self) -> None:
+        drain_all("jobs")
+        assert not Act.objects.filter(status__in=Act.LIVING).exists()
+
+    def edit(self, edits: list[Edit]) -> None:
+        for is_written, side, name, content in edits:
+            if is_written:
+                self.write(side, name, content)
+            else:
+                self.delete(name, side)
+
+    @precondition(lambda _: TrashItem.objects.filter(status="trashed").exists())
+    @rule(pick=st.integers(0, 100))
+    def undo_one(self, pick: int) -> None:
+        lying = list(TrashItem.objects.filter(status="trashed").order_by("pk").values_list("pk", flat=True))
+        ask_undo({"items": [lying[pick % len(lying)]]}, actor="test")
+        drain_all("jobs")
+
+    def undo_all(self) -> None:
+        if TrashItem.objects.filter(status="trashed").exists():
+            ask_undo({"all": True}, actor="test")
+        drain_all("jobs")
+
+    # --- What must hold -------------------------------------------------------------------------------------
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        readable = {path.read_bytes() for path in self.root.rglob("*") if path.is_file() and not path.is_symlink()}
+        for key, entry in self.model.items():
+            assert entry.content in readable, key
+
+    def teardown(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        # So that every example ends with something to undo.
+        self.carry_out((RULES[0], "trash", True), [], [])
+        self.nothing_is_lost()
+        self.undo_all()
+        left = list(TrashItem.objects.filter(status="trashed").values_list("plan_file__relative_path", "reason_code"))
+        assert self.tree() == self.model, f"still in the trash: {left}"
+        # Only what somebody has put something else in the place of is left there.
+        assert {reason for _, reason in left} <= {"PLACE_TAKEN"}
+        shutil.rmtree(self.root)
+
+    # --- Helpers --------------------------------------------------------------------------------------------
+    def whole(self, key: bytes) -> bytes:
+        return os.fsencode(self.root) + b"/" + key
+
+    def at(self, key: bytes) -> Path | None:
+        """Where a new file of that name can be; its folder is made again where it was taken away."""
+        path = Path(os.fsdecode(self.whole(key)))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            return None
+        return None if path.is_dir() else path
+
+    def tree(self) -> dict[bytes, Entry]:
+        return dict(_entries(os.fsencode(self.root)))
+
+
+def _entries(root: bytes) -> Iterator[tuple[bytes, Entry]]:
+    for folder, folders, files in os.walk(root):
+        if b".dedupfs-trash" in folders:
+            folders.remove(b".dedupfs-trash")
+        for name in files:
+            path = os.path.join(folder, name)
+            info = os.stat(path)
+            attributes = tuple((each, os.getxattr(path, each)) for each in sorted(os.listxattr(path)))
+            content = Path(os.fsdecode(path)).read_bytes()
+            entry = Entry(content, info.st_mtime_ns, info.st_mode & 0o7777, attributes, info.st_ino)
+            yield path[len(root) + 1 :], entry
+
+
+def _forget_rows() -> None:
+    with transaction.atomic(), connections["default"].cursor() as cursor:
+        cursor.execute("UPDATE library_files SET last_seen_scan_id = NULL")
+        for table in (*BELOW_WATCHED, *WATCHED):
+            cursor.execute(f"DELETE FROM {table}")
+        LibraryFile.objects.all().delete()
+        LibraryRoot.objects.all().delete()
+    Switches.objects.update_or_create(pk=1, defaults={"is_acting_allowed": True})
+
+
+def test_whatever_people_do_meanwhile_nothing_is_lost(tmp_path: Path, settings: Settings) -> None:
+    settings.YOUNG_HOURS, settings.ACT_GRACE_SECONDS = 0, 0
+    Disks.folder = tmp_path
+    run_state_machine_as_test(
+        Disks, settings=hypothesis_settings(max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None)
+    )

@@ -1,0 +1,91 @@
+"""The proof of an act: every file of it, from the records, and a digest that tells whether it was changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blake3 import blake3
+from django.conf import settings as django_settings
+
+from logbook.models import LogbookEvent
+from tests.trash.acts import acted, allow, authorised, carry_out, items, library
+from trash import proof
+from trash.models import Act
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _allowed(settings: Any) -> None:
+    settings.YOUNG_HOURS = 0
+    settings.ACT_GRACE_SECONDS = 0
+    settings.ALLOW_REAL_DELETE = True
+    allow()
+
+
+def read(act: Act) -> tuple[bytes, list[dict[str, Any]]]:
+    data = (Path(django_settings.STATE_ROOT) / "proofs" / act.proof_name).read_bytes()
+    return data, [json.loads(line) for line in data.splitlines()]
+
+
+def test_it_tells_of_every_file_and_its_sha256_is_in_the_logbook(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(proof, "PAGE", 2)
+    root = tmp_path / "photos"
+    files = {b"a": b"one", b"b/caf\xe9": b"one", b"b/new\nline": b"one", b"c": b"two", b"d/copy": b"two"}
+    library(root, files)
+    sizes = {name: os.stat(os.fsencode(root) + b"/" + name) for name in files}
+    act = authorised()
+    (root / "d/copy").write_bytes(b"changed")
+    act = carry_out(act)
+    data, (head, *lines) = read(act)
+    assert hashlib.sha256(data).hexdigest() == act.proof_sha256
+    event = LogbookEvent.objects.about("acts", str(act.pk)).get(event_type="ended")
+    assert event.payload_json["proof_sha256"] == act.proof_sha256
+    assert (head["plan"], head["approved_by"], head["action"]) == (act.plan_id, "ada", "trash")
+    assert head["approved_at"]
+    by_path = {bytes.fromhex(line["file"]["path_hex"]): line for line in lines}
+    assert by_path.keys() == {b"b/caf\xe9", b"b/new\nline", b"d/copy"}
+    digest = f"blake3:{blake3(b'one').hexdigest()}"
+    for name in (b"b/caf\xe9", b"b/new\nline"):
+        line = by_path[name]
+        assert (line["done"], line["compared"], line["approved_by"]) == ("trashed", True, "ada")
+        assert line["file"]["digest"] == line["stays"]["digest"] == digest
+        assert (line["file"]["size"], line["file"]["mtime_ns"]) == (3, sizes[name].st_mtime_ns)
+        assert line["file"]["inode"] == sizes[name].st_ino
+        assert bytes.fromhex(line["stays"]["path_hex"]) == b"a"
+        assert line["at"].endswith("+00:00")
+    skipped = by_path[b"d/copy"]
+    assert (skipped["done"], skipped["reason_code"], skipped["compared"]) == ("skipped", "VICTIM_CHANGED", False)
+    assert by_path[b"b/caf\xe9"]["file"]["path"] == "b/caf\\xe9"
+
+
+def test_a_link_is_proved_with_both_inodes(tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    library(root, {"a": b"one", "b/copy": b"one"})
+    inode = (root / "b/copy").stat().st_ino
+    act = acted("hardlink")
+    _, (_, line) = read(act)
+    assert (line["file"]["inode"], line["file"]["linked_inode"]) == (inode, (root / "a").stat().st_ino)
+
+
+def test_it_is_written_again_from_the_records_with_the_same_digest(tmp_path: Path) -> None:
+    library(tmp_path / "photos")
+    act = acted()
+    assert proof.write_proof(act) == (act.proof_name, act.proof_sha256)
+    assert len(items(act)) == len(read(act)[1]) - 1
+
+
+def test_an_act_that_never_began_leaves_none(tmp_path: Path) -> None:
+    from trash import authorising, settling
+
+    library(tmp_path / "photos")
+    act = authorised()
+    authorising.stop(act.pk, actor="ada")
+    settling.tend()
+    act.refresh_from_db()
+    assert (act.status, act.proof_name) == ("cancelled", "")

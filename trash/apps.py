@@ -1,0 +1,20 @@
+from django.apps import AppConfig
+
+
+class TrashConfig(AppConfig):
+    name = "trash"
+
+    def ready(self) -> None:
+        from database.after_restore import after_restore
+        from database.objects import register
+        from jobs.handlers import handles
+        from trash import settling
+        from trash.carrying_out import carry_out
+        from trash.objects import OBJECTS
+        from trash.restored import STATEMENTS
+
+        register(*OBJECTS)
+        # In the place of the one that makes plans, which it hands dry runs on to.
+        handles("delete", carry_out)
+        settling.register()
+        after_restore(*STATEMENTS)

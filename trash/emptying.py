@@ -1,0 +1,117 @@
+"""Emptying the trash: files are removed for good, each only after a living copy of it was read. The handler's part for
+the verb `empty`.
+
+Nothing brings them back. So it is asked again before each batch whether removing is allowed, and a file of which no
+copy is found outside every trash stays, whatever became of the one that was kept for it.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from stat import S_ISREG
+from typing import Any
+
+from django.db.models import QuerySet
+
+from jobs.models import Job
+from jobs.working import Work
+from libraries.errors import Refused
+from trash import steps, switching
+from trash.folders import Trash
+from trash.left_storing import Left
+from trash.living_copies import LivingCopies
+from trash.models import Act, TrashItem
+from trash.proving import Found, is_unchanged, open_name
+from trash.refusing import Refusal, refused
+from trash.taking_batch import Batch, closing, entry_of, is_disk_there
+from trash.taking_out import TakingOut
+
+
+class Emptying(TakingOut):
+    """One run over the files that an act removes for good."""
+
+    status = TrashItem.Status.EMPTYING
+
+    def __init__(self, work: Work[Job], act: Act) -> None:
+        super().__init__(work, act)
+        self._copies: LivingCopies | None = None
+        #: Filesystem → free bytes before the first file went and after the last one.
+        self._space: dict[str, list[int]] = {name: list(figures) for name, figures in act.space.items()}
+
+    @property
+    def copies(self) -> LivingCopies:
+        if self._copies is None:
+            self._copies = LivingCopies(self.places, self.report)
+        return self._copies
+
+    def _rows(self) -> QuerySet[TrashItem]:
+        """Nor what came into the trash, or grew old, since it was authorised: it waited, or was paused."""
+        until = self.act.authorised_at - timedelta(days=self.act.selection.get("older_than_days", 0))
+        return super()._rows().filter(acted_at__lte=until)
+
+    def refuse_forbidden(self) -> None:
+        if words := switching.why_not_remove():
+            raise Refused(words)
+        self.copies.forget()
+
+    def take_out(self, batch: Batch, item: TrashItem) -> Left:
+        try:
+            trash = batch.trash(item)
+        except Refusal as refusal:
+            # Somebody took the whole trash away by hand.
+            place = self.places.get(item.library_id)
+            if refusal.code == "TRASH_GONE" and place is not None and is_disk_there(place, item.trash_folder):
+                return _was_gone(item)
+            raise
+        self._measure(item, trash)
+        try:
+            handle = open_name(trash.files, entry_of(item).name)
+        except FileNotFoundError:
+            return _was_gone(item)
+        except OSError as error:
+            raise refused(error, gone="TRASH_GONE", what="The file in the trash") from None
+        with closing(handle):
+            self._remove(item, trash, Found(handle, os.fstat(handle)))
+        return Left(item, TrashItem.Status.EMPTIED)
+
+    def _remove(self, item: TrashItem, trash: Trash, own: Found) -> None:
+        entry = entry_of(item)
+        if not S_ISREG(own.info.st_mode) or own.info.st_size != entry.size:
+            raise Refusal("TRASH_CHANGED", "The file in the trash is not what was put there; it is left as it is.")
+        copy = self.copies.prove((entry.algorithm, entry.digest), item.plan_file.keeper, own)
+        with closing(copy.file.handle):
+            now = trash.info(entry.name)
+            if now is None or not is_unchanged(now, own.info):
+                raise Refusal("TRASH_CHANGED", "The file in the trash became another one in the last moment.")
+            try:
+                steps.unlink(entry.name, dir_fd=trash.files)
+            except OSError as error:
+                raise refused(error, gone="TRASH_GONE", what="The file in the trash") from None
+
+    # --- Space --------------------------------------------------------------------------------------------
+    def figures(self, batch: Batch) -> dict[str, Any]:
+        for (_act, library, folder), trash in batch.opened_by_key():
+            name = self._filesystem(library, folder)
+            if name in self._space:
+                self._space[name][1] = _free_bytes(trash)
+        return {"space": self._space}
+
+    def _measure(self, item: TrashItem, trash: Trash) -> None:
+        """Before the first file of a filesystem goes; a run that takes another one's place keeps what that saw."""
+        name = self._filesystem(item.library_id, item.trash_folder)
+        if name not in self._space:
+            self._space[name] = [_free_bytes(trash)] * 2
+
+    def _filesystem(self, library: int, folder: str) -> str:
+        place = self.places.get(library)
+        return (place.filesystem_of(f"{folder}/x" if folder else "x") if place else "") or f"library {library}"
+
+
+def _was_gone(item: TrashItem) -> Left:
+    return Left(item, TrashItem.Status.EMPTIED, "TRASH_GONE", "It was not in the trash any more.")
+
+
+def _free_bytes(trash: Trash) -> int:
+    figures = os.fstatvfs(trash.mount)
+    return figures.f_bavail * figures.f_frsize

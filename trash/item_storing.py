@@ -1,0 +1,290 @@
+"""Rows of an act: what is intended, what became of it, and what the index knows of the files since.
+
+An act may have a million files, so whole batches are written by plain statements. Each of these transactions is on the
+disk when it is committed (the path "act"), and before and after it there is a place where a test can make the process
+die (`DEDUPFS_CRASH_POINT=record:3`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db import connections
+
+from database.crash_points import reach
+from database.portions import portions
+from database.routing import EXECUTOR
+from jobs.enforcing import transaction_on
+from jobs.errors import LeaseLost
+from jobs.working import Work
+from libraries.reading import signed
+from trash.models import Act, TrashItem
+from trash.path_keys import path_key
+
+POINT = "record"
+LIVING = ", ".join(repr(status.value) for status in Act.LIVING)
+OPEN = ", ".join(repr(status.value) for status in TrashItem.OPEN)
+_NOW = {"sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'now')", "postgresql": "STATEMENT_TIMESTAMP()"}
+#: Keys in one question.
+MOST_KEYS = 500
+
+_NEXT = """
+SELECT v.id, v.file_id, v.library_id, v.relative_path, v.size_bytes, v.mtime_ns, v.inode, v.hash_algorithm,
+       v.content_hash, v.action, k.id, k.file_id, k.library_id, k.relative_path, k.size_bytes, k.mtime_ns, k.inode,
+       t.id IS NOT NULL
+  FROM plan_files v JOIN plan_files k ON k.id = v.keeper_id
+  LEFT JOIN trash_items t ON t.act_id = %s AND t.plan_file_id = v.id
+ WHERE v.plan_id = %s AND v.id > %s AND v.role = 'remove' AND NOT v.is_out AND (t.id IS NULL OR t.status = 'intended')
+ ORDER BY v.id LIMIT %s"""
+_INTEND = """
+INSERT INTO trash_items (act_id, plan_file_id, status, reason_code, reason, library_id, path_key, trash_folder, device,
+                         inode)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+_INTEND_AGAIN = """
+UPDATE trash_items SET trash_folder = %s, device = %s, inode = %s
+ WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
+_SKIP = """
+UPDATE trash_items SET status = 'skipped', reason_code = %s, reason = %s
+ WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
+_DONE = """
+UPDATE trash_items SET status = %s, reason_code = %s, reason = %s, linked_inode = %s, acted_at = {now}
+ WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
+#: The same for most of them, with less to write.
+_TRASHED = """
+UPDATE trash_items SET status = 'trashed', acted_at = {now}
+ WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
+#: By its id and its place: a scan may have given the row to another path meanwhile.
+_MISSING = """
+UPDATE library_files SET is_missing = {true}, updated_at = {now}
+ WHERE id = %s AND library_id = %s AND relative_path = %s"""
+_LINKED = """
+UPDATE library_files SET inode = %s, device = %s, mtime_ns = %s, hashed_mtime_ns = %s, ctime_ns = %s, nlink = %s,
+       updated_at = {now}
+ WHERE id = %s AND library_id = %s AND relative_path = %s"""
+_TOUCHED = "UPDATE library_files SET ctime_ns = %s, nlink = %s, updated_at = {now} WHERE id = %s AND inode = %s"
+_COUNT = """
+UPDATE acts SET done_count = done_count + %s, skipped_count = skipped_count + %s, bytes_done = bytes_done + %s,
+       trashed_count = trashed_count + %s, trashed_bytes = trashed_bytes + %s, busy_seconds = busy_seconds + %s,
+       updated_at = {now}
+ WHERE id = %s"""
+_GOING = """
+SELECT DISTINCT x.file_id FROM acts a JOIN plan_files x ON x.plan_id = a.plan_id
+ WHERE a.verb = 'act' AND a.status IN ({living}) AND x.role = 'remove' AND NOT x.is_out AND x.file_id IN ({marks})"""
+
+
+class Kept(NamedTuple):
+    """The file that stays, as the plan has it."""
+
+    id: int
+    file_id: int
+    library_id: int
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int | None
+
+
+class Planned(NamedTuple):
+    """A file that goes, as the plan has it. Whether it was intended before, by a run that was killed."""
+
+    id: int
+    file_id: int
+    library_id: int
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int | None
+    algorithm: str
+    digest: bytes
+    action: str
+    keeper: Kept
+    is_intended: bool
+
+
+class Intent(NamedTuple):
+    """What is about to be done to a file; with a reason, that nothing will be. Its path and its name as bytes."""
+
+    item: Planned
+    path: bytes
+    name: bytes
+    trash_folder: str = ""
+    info: os.stat_result | None = None
+    code: str = ""
+    reason: str = ""
+
+
+class Done(NamedTuple):
+    """What became of a file. `linked` is what its name is now, where that is a link of the file that stays."""
+
+    item: Planned
+    status: str
+    code: str = ""
+    reason: str = ""
+    linked: os.stat_result | None = None
+
+
+@dataclass
+class Counted:
+    """What a batch adds to the figures of its act."""
+
+    done: int = 0
+    skipped: int = 0
+    bytes: int = 0
+    trashed: int = 0
+    trashed_bytes: int = 0
+    seconds: float = 0.0
+
+    def add(self, status: str, size: int) -> None:
+        self.bytes += size
+        if status == TrashItem.Status.SKIPPED:
+            self.skipped += 1
+            return
+        self.done += 1
+        if status == TrashItem.Status.TRASHED:
+            self.trashed += 1
+            self.trashed_bytes += size
+
+
+@contextmanager
+def recording(work: Work[Any] | None = None) -> Iterator[None]:
+    """A durable transaction, fenced by the lease; without one by the lock that its caller holds."""
+    with work.fenced("act") if work is not None else transaction_on("act"):
+        yield
+        reach(POINT)
+    reach(POINT)
+
+
+# --- Reading ----------------------------------------------------------------------------------------------
+def next_files(act: Act, after: int, most: int) -> list[Planned]:
+    """The next files of the plan of which nothing is recorded yet, in the order of the plan: equal ones together."""
+    with connections[EXECUTOR].cursor() as cursor:
+        cursor.execute(_NEXT, [act.pk, act.plan_id, after, most])
+        return [_planned(row) for row in cursor.fetchall()]
+
+
+def _planned(row: tuple[Any, ...]) -> Planned:
+    return Planned._make((*row[:8], bytes(row[8]), row[9], Kept._make(row[10:17]), bool(row[17])))
+
+
+def going_elsewhere(file_ids: Iterable[int]) -> set[int]:
+    """Those of the files that an act which lives is about to take away."""
+    found: set[int] = set()
+    with connections[EXECUTOR].cursor() as cursor:
+        for some in portions(list(set(file_ids)), MOST_KEYS):
+            cursor.execute(_GOING.format(living=LIVING, marks=", ".join(["%s"] * len(some))), list(some))
+            found.update(key for (key,) in cursor.fetchall())
+    return found
+
+
+def touched_inodes(act_id: int) -> set[tuple[int, int]]:
+    """Device and inode of every file that the act did something to: a move changes the ctime of all their names."""
+    rows = TrashItem.objects.using(EXECUTOR).filter(act_id=act_id).exclude(status=TrashItem.Status.SKIPPED)
+    figures = rows.values_list("device", "inode", "linked_inode")
+    return {(device or 0, inode or 0) for device, *both in figures for inode in both}
+
+
+# --- Intents ----------------------------------------------------------------------------------------------
+def intend(act_id: int, intents: Sequence[Intent]) -> None:
+    """Write what is about to be done, and what will not be."""
+    new = [_intent_row(act_id, each) for each in intents if not each.item.is_intended]
+    again = [each for each in intents if each.item.is_intended]
+    with connections[EXECUTOR].cursor() as cursor:
+        if new:
+            cursor.executemany(_INTEND, new)
+        if some := [each for each in again if not each.code]:
+            rows = [(each.trash_folder, *_inode(each.info), act_id, each.item.id) for each in some]
+            cursor.executemany(_INTEND_AGAIN, rows)
+        if some := [each for each in again if each.code]:
+            cursor.executemany(_SKIP, [(each.code, each.reason, act_id, each.item.id) for each in some])
+
+
+def _intent_row(act_id: int, intent: Intent) -> tuple[Any, ...]:
+    item = intent.item
+    status = TrashItem.Status.SKIPPED.value if intent.code else TrashItem.Status.INTENDED.value
+    return (
+        act_id, item.id, status, intent.code, intent.reason, item.library_id, path_key(intent.path),
+        intent.trash_folder, *_inode(intent.info),
+    )  # fmt: skip
+
+
+def _inode(info: os.stat_result | None) -> tuple[int | None, int | None]:
+    return (None, None) if info is None else (signed(info.st_dev), signed(info.st_ino))
+
+
+# --- Outcomes ---------------------------------------------------------------------------------------------
+def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> None:
+    """Write what became of files that were intended, and what the index knows of them from now on."""
+    skipped = [(each.code, each.reason, act_id, each.item.id) for each in outcomes if each.status == "skipped"]
+    done = [each for each in outcomes if each.status != "skipped"]
+    plain = [(act_id, each.item.id) for each in done if _is_plain(each)]
+    rows = [
+        (each.status, each.code, each.reason, each.linked and signed(each.linked.st_ino), act_id, each.item.id)
+        for each in done
+        if not _is_plain(each)
+    ]
+    changed, now = 0, _moment()
+    with connections[EXECUTOR].cursor() as cursor:
+        for sql, some in ((_SKIP, skipped), (_TRASHED, plain), (_DONE, rows)):
+            if some:
+                cursor.executemany(sql.format(now=now), some)
+                changed += cursor.rowcount
+    if changed != len(outcomes):
+        raise LeaseLost(f"act {act_id}: somebody else has settled files that were in hand")
+    _store_index(done, now)
+
+
+def _is_plain(done: Done) -> bool:
+    return done.status == "trashed" and not done.code and done.linked is None
+
+
+def _store_index(done: Sequence[Done], now: str) -> None:
+    """Only what is certain: whoever is linked has the content of the file that stays, so its digest holds."""
+    gone = [(each.item.file_id, each.item.library_id, each.item.path) for each in done if each.linked is None]
+    linked = [each for each in done if each.linked is not None]
+    with connections[EXECUTOR].cursor() as cursor:
+        if gone:
+            cursor.executemany(_written(_MISSING, now), gone)
+        if linked:
+            cursor.executemany(_written(_LINKED, now), [_linked_row(each) for each in linked])
+
+
+def _linked_row(done: Done) -> tuple[Any, ...]:
+    info, item = done.linked, done.item
+    assert info is not None
+    return (
+        signed(info.st_ino), signed(info.st_dev), info.st_mtime_ns, info.st_mtime_ns, info.st_ctime_ns, info.st_nlink,
+        item.file_id, item.library_id, item.path,
+    )  # fmt: skip
+
+
+def store_touched(names: Iterable[tuple[int, os.stat_result]]) -> None:
+    """Rows of names whose inode got one more link: nobody has to read them again because of that."""
+    rows = [(info.st_ctime_ns, info.st_nlink, file_id, signed(info.st_ino)) for file_id, info in names]
+    if rows:
+        with connections[EXECUTOR].cursor() as cursor:
+            cursor.executemany(_written(_TOUCHED), rows)
+
+
+def count(act_id: int, counted: Counted) -> None:
+    with connections[EXECUTOR].cursor() as cursor:
+        figures = (counted.done, counted.skipped, counted.bytes, counted.trashed, counted.trashed_bytes)
+        cursor.execute(_written(_COUNT), [*figures, counted.seconds, act_id])
+
+
+def _written(sql: str, now: str | None = None) -> str:
+    vendor = connections[EXECUTOR].vendor
+    return sql.format(now=now or _NOW[vendor], true="1" if vendor == "sqlite" else "true")
+
+
+def _moment() -> str:
+    """The time, for many rows of one transaction. SQLite would work it out for each of them."""
+    vendor = connections[EXECUTOR].vendor
+    if vendor != "sqlite":
+        return _NOW[vendor]
+    with connections[EXECUTOR].cursor() as cursor:
+        cursor.execute("SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'now')")
+        return f"'{cursor.fetchone()[0]}'"

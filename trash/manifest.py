@@ -1,0 +1,94 @@
+"""The manifest beside the files of a trash: enough to bring them back without any database.
+
+One JSON object a line. The first tells whose act it was; every other one tells of a file or of a folder, before
+anything is done to it. Paths start at the folder that holds the trash, so they are right wherever the disk is mounted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from libraries.names import to_display, to_text
+
+FORMAT, VERSION = "dedupfs-trash", 1
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+
+
+def head_line(*, key: str, plan: int | None, approved_by: str, approved_at: str, library: str) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "act": key,
+        "plan": plan,
+        "approved_by": approved_by,
+        "approved_at": approved_at,
+        "library": to_display(library),
+    }
+
+
+def item_line(
+    name: bytes, path: bytes, info: os.stat_result, *, digest: str, action: str, keeper: str, attributes: dict[str, str]
+) -> dict[str, Any]:
+    """A file: its name in the trash, where it came from, and what it was like."""
+    return {
+        "item": int(name),
+        "path_hex": path.hex(),
+        "path": to_display(to_text(path)),
+        "size": info.st_size,
+        "mtime_ns": info.st_mtime_ns,
+        "mode": info.st_mode & 0o7777,
+        "uid": info.st_uid,
+        "gid": info.st_gid,
+        "inode": info.st_ino,
+        "digest": digest,
+        "action": action,
+        "keeper": keeper,
+        "attributes": attributes,
+    }
+
+
+def folder_line(path: bytes, info: os.stat_result, attributes: dict[str, str]) -> dict[str, Any]:
+    """An empty folder that goes with the files that were in it."""
+    return {
+        "folder_hex": path.hex(),
+        "folder": to_display(to_text(path)),
+        "mtime_ns": info.st_mtime_ns,
+        "mode": info.st_mode & 0o7777,
+        "uid": info.st_uid,
+        "gid": info.st_gid,
+        "attributes": attributes,
+    }
+
+
+def written(lines: Iterable[dict[str, Any]]) -> bytes:
+    return "".join(f"{_encode(line)}\n" for line in lines).encode()
+
+
+def read(data: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The objects in it. A line that was cut off tells of something that was never done: nothing is done before its
+    line is whole on the disk."""
+    for line in data:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def attributes_of(handle: int) -> dict[str, str]:
+    """Extended attributes, both names and values in hexadecimal; none where the filesystem has none."""
+    try:
+        names = os.listxattr(handle)
+    except OSError:
+        return {}
+    found = {}
+    for name in names:
+        try:
+            found[os.fsencode(name).hex()] = os.getxattr(handle, name).hex()
+        except OSError:
+            continue  # gone since, or not for our eyes; the inode keeps it in any case
+    return found

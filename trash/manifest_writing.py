@@ -1,0 +1,54 @@
+"""What an act writes into the manifests of its trashes, before it touches a file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from duplicates.models import Action, group_key
+from libraries.names import to_bytes, to_display
+from trash import manifest
+from trash.errors import ActFailed
+from trash.folders import Trash
+from trash.item_storing import Intent
+from trash.refusing import refused
+
+
+def line_of(intent: Intent, mount: int) -> dict[str, Any]:
+    """What the manifest says of a file; its path starts at the folder that holds the trash, which is open."""
+    item, info, path, keeper = intent.item, intent.info, intent.path, intent.item.keeper.path
+    assert info is not None
+    if intent.trash_folder:
+        path = path[len(to_bytes(intent.trash_folder)) + 1 :]
+    return manifest.item_line(
+        b"%d" % item.id,
+        path,
+        info,
+        digest=group_key(item.algorithm, item.digest),
+        action=item.action or Action.TRASH,
+        keeper=keeper if keeper.isascii() and keeper.isprintable() else to_display(keeper),
+        attributes=_attributes(b"/proc/self/fd/%d/%s" % (mount, path)),
+    )
+
+
+def _attributes(path: bytes) -> dict[str, str]:
+    """Extended attributes, as the manifest has them. Only a note: the inode keeps its own."""
+    try:
+        names = os.listxattr(path, follow_symlinks=False)
+        if not names:
+            return {}
+        values = {name: os.getxattr(path, name, follow_symlinks=False) for name in names}
+    except OSError:
+        return {}
+    return {os.fsencode(name).hex(): value.hex() for name, value in values.items()}
+
+
+def write(trash: Trash, lines: list[dict[str, Any]]) -> None:
+    """Without a manifest nothing is done: then the whole act ends, whatever the reason."""
+    try:
+        trash.write_manifest(lines)
+    except OSError as error:
+        reason = refused(error, gone="NO_TRASH", what="The manifest of the trash")
+        raise ActFailed(
+            reason.code, f"The manifest of the trash can't be written, so nothing more is done: {reason.message}"
+        ) from None

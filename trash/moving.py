@@ -1,0 +1,252 @@
+"""Into the trash and out of it. Each verb either did its whole work or left everything as it was, and looks again
+afterwards: the name may have become another file between the proof and the move.
+
+Whoever calls holds the lock, has written down what is intended, and syncs the folders before writing what was done.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from libraries.excluding import LINK_ENDING
+from libraries.reading import open_file
+from trash import steps
+from trash.folders import Trash, info_of
+from trash.proving import Found, is_same_file, is_unchanged
+from trash.refusing import Refusal, Stranded, refused
+
+#: What a path may have at most when it is handed to the kernel whole.
+_PATH_BYTES = 4000
+
+
+class Place(NamedTuple):
+    """A name in a folder that is open."""
+
+    folder: int
+    name: bytes
+
+
+def still_there(root: bytes, path: bytes, info: os.stat_result) -> None:
+    """Raise unless the file that stays is still found by its path. That is looked up anew, whole: its folder may have
+    been moved away since it was opened."""
+    whole = root + b"/" + path
+    try:
+        if len(whole) <= _PATH_BYTES:
+            now = os.stat(whole, follow_symlinks=False)  # noqa: PTH116  bytes
+        else:
+            handle = open_file(root, path)
+            try:
+                now = os.fstat(handle)
+            finally:
+                os.close(handle)
+    except OSError as error:
+        raise refused(error, gone="KEEPER_GONE", what="The file that stays") from None
+    if not is_unchanged(now, info):
+        raise Refusal("KEEPER_CHANGED", "The file that stays became another one in the last moment.")
+
+
+# --- Moving -----------------------------------------------------------------------------------------------
+def to_trash(
+    victim: Place, info: os.stat_result, trash: Trash, trash_name: bytes, keeper_is_there: Callable[[], None]
+) -> None:
+    """Move the file that was proved. Raises `Refusal` where it is not done, `Stranded` where something lies in the
+    trash that should not and can't be moved back."""
+    try:
+        _rename_into(victim, trash, trash_name)
+    except OSError as error:
+        raise refused(error, gone="VICTIM_GONE") from None
+    try:
+        refuse_moved_other(trash, trash_name, info)
+        keeper_is_there()
+    except Refusal as reason:
+        _bring_back(trash, trash_name, victim, reason)
+        raise
+
+
+def _rename_into(victim: Place, trash: Trash, trash_name: bytes) -> None:
+    try:
+        steps.rename_new(victim.name, trash_name, src_fd=victim.folder, dst_fd=trash.files)
+    except steps.NotKnownHere:
+        # Nobody else writes into the trash while the lock is held, so looking before is as good.
+        if trash.info(trash_name) is not None:
+            raise FileExistsError(errno.EEXIST, "its name in the trash is taken") from None
+        steps.rename_over(victim.name, trash_name, src_fd=victim.folder, dst_fd=trash.files)
+
+
+def refuse_moved_other(trash: Trash, trash_name: bytes, info: os.stat_result) -> None:
+    moved = trash.info(trash_name)
+    if moved is None or not is_unchanged(moved, info):
+        raise Refusal("VICTIM_CHANGED", "The file became another one in the last moment.")
+
+
+def _bring_back(trash: Trash, trash_name: bytes, place: Place, reason: Refusal) -> None:
+    try:
+        put_back(trash, trash_name, place)
+    except Refusal as taken:
+        raise Stranded(
+            reason.code, f"{reason.message} It lies in the trash and could not be moved back: {taken.message}"
+        ) from None
+
+
+def put_back(trash: Trash, trash_name: bytes, place: Place) -> None:
+    """Move a file out of the trash to where nothing is: it never replaces anything. Raises `Refusal`."""
+    try:
+        _move_out(trash, trash_name, place)
+    except FileExistsError:
+        raise Refusal("PLACE_TAKEN", "Something else has its name by now; it stays in the trash.") from None
+    except OSError as error:
+        raise refused(error, gone="TRASH_GONE", what="The file in the trash") from None
+
+
+def _move_out(trash: Trash, trash_name: bytes, place: Place) -> None:
+    try:
+        steps.rename_new(trash_name, place.name, src_fd=trash.files, dst_fd=place.folder)
+    except steps.NotKnownHere:
+        steps.link(trash_name, place.name, src_fd=trash.files, dst_fd=place.folder)
+        steps.unlink(trash_name, dir_fd=trash.files)
+
+
+# --- Hard links -------------------------------------------------------------------------------------------
+def link_over(
+    victim: Place, info: os.stat_result, keeper: Place, keeper_info: os.stat_result, trash: Trash, trash_name: bytes
+) -> os.stat_result:
+    """Let the name be one more link of the file that stays; its own inode lies in the trash then. The name is there at
+    every moment. Returns what it is now. Raises `Refusal` where nothing was done."""
+    try:
+        steps.link(keeper.name, trash_name, src_fd=keeper.folder, dst_fd=trash.files)
+    except OSError as error:
+        raise refused(error, gone="KEEPER_GONE", what="The file that stays") from None
+    made = trash.info(trash_name)
+    if made is None or not is_unchanged(made, keeper_info):
+        _drop_spare(trash_name, trash.files)
+        raise Refusal("KEEPER_CHANGED", "The file that stays became another one in the last moment.")
+    try:
+        _exchange(victim, info, trash, trash_name)
+    except OSError as error:
+        _drop_spare(trash_name, trash.files)
+        raise refused(error, gone="VICTIM_GONE") from None
+    return os.stat(victim.name, dir_fd=victim.folder, follow_symlinks=False)
+
+
+def _exchange(victim: Place, info: os.stat_result, trash: Trash, trash_name: bytes) -> None:
+    """The link that waits in the trash and the file change places; where it was another file, they change back."""
+    try:
+        steps.exchange(trash_name, victim.name, src_fd=trash.files, dst_fd=victim.folder)
+    except steps.NotKnownHere:
+        _link_beside(victim, info, trash, trash_name)
+        return
+    moved = trash.info(trash_name)
+    if moved is None or not is_unchanged(moved, info):
+        steps.exchange(trash_name, victim.name, src_fd=trash.files, dst_fd=victim.folder)
+        _drop_spare(trash_name, trash.files)
+        raise Refusal("VICTIM_CHANGED", "The file became another one in the last moment.")
+
+
+def temporary_name(trash_name: bytes) -> bytes:
+    """Beside the victim, for a moment, where two names can't be exchanged. Scans never index it."""
+    return b"." + trash_name + LINK_ENDING.encode()
+
+
+def _link_beside(victim: Place, info: os.stat_result, trash: Trash, trash_name: bytes) -> None:
+    """The same in more steps: the link goes beside the victim, the victim's inode into the trash, and then the link is
+    renamed over the victim's name."""
+    beside = temporary_name(trash_name)
+    _drop_spare(beside, victim.folder)
+    steps.link(trash_name, beside, src_fd=trash.files, dst_fd=victim.folder)
+    steps.unlink(trash_name, dir_fd=trash.files)
+    try:
+        steps.link(victim.name, trash_name, src_fd=victim.folder, dst_fd=trash.files)
+    except OSError:
+        _drop_spare(beside, victim.folder)
+        raise
+    now = info_of(victim.name, dir_fd=victim.folder)
+    kept = trash.info(trash_name)
+    if now is None or kept is None or not (is_unchanged(now, info) and is_unchanged(kept, info)):
+        _drop_spare(beside, victim.folder)
+        _drop_spare(trash_name, trash.files)
+        raise Refusal("VICTIM_CHANGED", "The file became another one in the last moment.")
+    steps.rename_over(beside, victim.name, src_fd=victim.folder, dst_fd=victim.folder)
+
+
+def unlink_over(place: Place, linked: Found, trash: Trash, trash_name: bytes) -> None:
+    """Undo a hard link: the name gets its own inode back. `linked` is what has the name, open, and was found to have
+    the same bytes as the file in the trash: so nothing is lost with it. Raises `Refusal`."""
+    own = trash.info(trash_name)
+    if own is None:
+        raise Refusal("TRASH_GONE", "The file in the trash is not there any more.")
+    try:
+        _exchange_back(place, linked.info, trash, trash_name)
+    except OSError as error:
+        raise refused(error, gone="PLACE_TAKEN") from None
+
+
+def _exchange_back(place: Place, linked: os.stat_result, trash: Trash, trash_name: bytes) -> None:
+    try:
+        steps.exchange(trash_name, place.name, src_fd=trash.files, dst_fd=place.folder)
+    except steps.NotKnownHere:
+        _rename_back(place, linked, trash, trash_name)
+        return
+    out = trash.info(trash_name)
+    if out is None or not is_unchanged(out, linked):
+        steps.exchange(trash_name, place.name, src_fd=trash.files, dst_fd=place.folder)
+        raise Refusal("PLACE_TAKEN", "Something else has its name by now; it stays in the trash.")
+    steps.unlink(trash_name, dir_fd=trash.files)
+
+
+def _rename_back(place: Place, linked: os.stat_result, trash: Trash, trash_name: bytes) -> None:
+    beside = temporary_name(trash_name)
+    _drop_spare(beside, place.folder)
+    steps.link(trash_name, beside, src_fd=trash.files, dst_fd=place.folder)
+    now = info_of(place.name, dir_fd=place.folder)
+    if now is None or not is_unchanged(now, linked):
+        _drop_spare(beside, place.folder)
+        raise Refusal("PLACE_TAKEN", "Something else has its name by now; it stays in the trash.")
+    steps.rename_over(beside, place.name, src_fd=place.folder, dst_fd=place.folder)
+    steps.unlink(trash_name, dir_fd=trash.files)
+
+
+def _drop_spare(name: bytes, folder: int) -> None:
+    """Take away a name that we made, if what it names has another one: somebody may have taken that away meanwhile."""
+    found = info_of(name, dir_fd=folder)
+    if found is None:
+        return
+    if found.st_nlink < 2:
+        raise Stranded("VICTIM_CHANGED", "It changed in the last moment; what it was then is kept in the trash.")
+    steps.unlink(name, dir_fd=folder)
+
+
+# --- After a crash ----------------------------------------------------------------------------------------
+class Seen(NamedTuple):
+    """What the disk says of one file: at its place, and in the trash."""
+
+    at_place: os.stat_result | None
+    in_trash: os.stat_result | None
+
+
+def look(place: Place | None, trash: Trash | None, trash_name: bytes) -> Seen:
+    """`place` is None where its folder is gone, `trash` where the act has none there."""
+    return Seen(info_of(place.name, dir_fd=place.folder) if place else None, trash.info(trash_name) if trash else None)
+
+
+def clear_half_link(place: Place, trash: Trash, trash_name: bytes) -> None:
+    """A link that was begun and not made: the victim has its name, and what we made meanwhile goes. A name in the trash
+    goes only where its file has another one."""
+    beside = temporary_name(trash_name)
+    with suppress(Stranded):
+        _drop_spare(beside, place.folder)
+    with suppress(Stranded):
+        _drop_spare(trash_name, trash.files)
+
+
+def is_linked(seen: Seen, victim_inode: int) -> bool:
+    """Whether a link has taken the victim's place: its inode is in the trash, and another has its name."""
+    return (
+        seen.in_trash is not None
+        and seen.in_trash.st_ino == victim_inode
+        and seen.at_place is not None
+        and not is_same_file(seen.at_place, seen.in_trash)
+    )

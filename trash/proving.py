@@ -1,0 +1,192 @@
+"""Proving, right before anything is done, that two files are what the plan says and have the same bytes.
+
+Both are open from here on: what is compared, moved and looked at afterwards is one inode, whatever happens to its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from stat import S_IMODE, S_ISREG
+from typing import NamedTuple
+
+from libraries.lockstep import comparer
+from libraries.reading import Reader, hasher, signed, version_of
+from trash.refusing import Refusal, refused
+
+#: A keeper up to this size is kept in memory while its group is worked on.
+SMALL_BYTES = 256 << 10
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | getattr(os, "O_NOATIME", 0)
+_OPEN_FOREIGN = _OPEN_FILE & ~getattr(os, "O_NOATIME", 0)
+Report = Callable[[int], None]
+
+
+class Wanted(NamedTuple):
+    """A file as the plan has it. `inode` is signed, as the column is; None where the scan knew none."""
+
+    size: int
+    mtime_ns: int
+    inode: int | None
+
+
+class Found(NamedTuple):
+    """A file that is open, and what it was like when it was opened."""
+
+    handle: int
+    info: os.stat_result
+
+
+def open_wanted(folder: int, name: bytes, wanted: Wanted, who: str) -> Found:
+    """Open a file that must be the one the plan has; `who` is KEEPER or VICTIM. Raises `Refusal`."""
+    what = "The file that stays" if who == "KEEPER" else "The file"
+    try:
+        handle = open_name(folder, name)
+    except OSError as error:
+        raise refused(error, gone=f"{who}_GONE", what=what) from None
+    try:
+        info = os.fstat(handle)
+        if not S_ISREG(info.st_mode):
+            raise Refusal("NOT_A_FILE", f"{what} is no file any more.")
+        refuse_changed(info, wanted, who)
+    except BaseException:
+        os.close(handle)
+        raise
+    return Found(handle, info)
+
+
+def open_name(folder: int, name: bytes) -> int:
+    """Nothing is waited for, no link is followed; the time of the last reading stays where we may say so."""
+    try:
+        return os.open(name, _OPEN_FILE, dir_fd=folder)
+    except PermissionError:
+        return os.open(name, _OPEN_FOREIGN, dir_fd=folder)
+
+
+def refuse_changed(info: os.stat_result, wanted: Wanted, who: str) -> None:
+    what = "The file that stays" if who == "KEEPER" else "The file"
+    if wanted.inode is not None and signed(info.st_ino) != wanted.inode:
+        raise Refusal(f"{who}_CHANGED", f"{what} is another one than when the plan was made.")
+    if (info.st_size, info.st_mtime_ns) != (wanted.size, wanted.mtime_ns):
+        raise Refusal(f"{who}_CHANGED", f"{what} was changed since the plan was made.")
+
+
+def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+
+def is_unchanged(one: os.stat_result, other: os.stat_result) -> bool:
+    """Whether two looks found the same file with the same content. Its ctime may differ: a new name changes that."""
+    return is_same_file(one, other) and (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
+
+
+def metadata_differs(one: Found, other: Found) -> str:
+    """What a hard link would not keep of the file it takes the place of, in words; empty where all of it is equal."""
+    if (one.info.st_uid, one.info.st_gid) != (other.info.st_uid, other.info.st_gid):
+        return "the owner"
+    if S_IMODE(one.info.st_mode) != S_IMODE(other.info.st_mode):
+        return "the mode"
+    if attributes(one.handle) != attributes(other.handle):
+        return "the extended attributes"
+    return ""
+
+
+def attributes(handle: int) -> dict[str, bytes]:
+    try:
+        return {name: os.getxattr(handle, name) for name in os.listxattr(handle)}
+    except OSError:
+        return {}
+
+
+class Prover:
+    """Compares files with the one that stays. That is read once for all that go because of it, as long as nobody
+    changes it meanwhile; `report` is told of the bytes as they are read."""
+
+    def __init__(self, algorithm: str, report: Report, reader: Reader | None = None) -> None:
+        self.hasher, self.report, self.reader = hasher(algorithm), report, reader or Reader()
+        self._version: tuple[int, ...] = ()
+        self._content: bytes | None = None
+        self._digest = b""
+
+    def prove(self, keeper: Found, victim: Found, digest: bytes) -> None:
+        """Raise `Refusal` unless both have exactly the bytes that the digest stands for, at this moment."""
+        if is_same_file(keeper.info, victim.info):
+            raise Refusal("SAME_FILE", "It is another name of the file that stays: nothing would come back.")
+        if keeper.info.st_size != victim.info.st_size:
+            raise Refusal("CONTENT_DIFFERS", "It differs from the file that stays.")
+        try:
+            self._prove(keeper, victim, digest)
+        except OSError as error:
+            raise refused(error, gone="UNREADABLE") from None
+        _refuse_touched(keeper, "KEEPER")
+        _refuse_touched(victim, "VICTIM")
+
+    def renew(self, keeper: Found) -> None:
+        """Our own new link changed the keeper's ctime: what is known of it still holds."""
+        info = os.fstat(keeper.handle)
+        if self._version and version_of(keeper.info) == self._version and is_unchanged(info, keeper.info):
+            self._version = version_of(info)
+
+    def _prove(self, keeper: Found, victim: Found, digest: bytes) -> None:
+        is_known = version_of(keeper.info) == self._version
+        if keeper.info.st_size <= SMALL_BYTES:
+            if not is_known:
+                self._learn(keeper, self._read_small(keeper, "KEEPER"))
+            self._refuse_other(digest)
+            if self._read_small(victim, "VICTIM") != self._content:
+                raise Refusal("CONTENT_DIFFERS", "It differs from the file that stays.")
+        elif is_known:
+            self._refuse_other(digest)
+            if self.hash(victim.handle) != digest:
+                raise Refusal("CONTENT_DIFFERS", "It differs from the file that stays.")
+        else:
+            self._compare(keeper, victim)
+            self._refuse_other(digest)
+
+    def _read_small(self, file: Found, who: str) -> bytes:
+        size = file.info.st_size
+        # One byte more than there should be tells a file that grows.
+        content = os.pread(file.handle, size + 1, 0)
+        self.report(len(content))
+        if len(content) != size:
+            raise Refusal(f"{who}_CHANGED", "It changed while it was read.")
+        return content
+
+    def _learn(self, keeper: Found, content: bytes) -> None:
+        self._version, self._content = version_of(keeper.info), content
+        self._digest = bytes(self.hasher(content).digest())
+
+    def _compare(self, keeper: Found, victim: Found) -> None:
+        """Both side by side; the keeper is hashed on the way."""
+        self._version = ()
+        make, same = self.hasher(), comparer(self.reader.buffer, self.reader.second_buffer)
+        offset, size = 0, keeper.info.st_size
+        while offset < size:
+            length = os.preadv(keeper.handle, [self.reader.buffer], offset)
+            other = os.preadv(victim.handle, [self.reader.second_buffer], offset)
+            self.report(length + other)
+            if length != other or not length:
+                raise Refusal("CONTENT_DIFFERS", "One of the two became shorter or longer while they were compared.")
+            if not same(length):
+                raise Refusal("CONTENT_DIFFERS", "It differs from the file that stays.")
+            make.update(self.reader.view[:length])
+            offset += length
+        self._version, self._content = version_of(keeper.info), None
+        self._digest = bytes(make.digest())
+
+    def _refuse_other(self, digest: bytes) -> None:
+        if self._digest != digest:
+            raise Refusal("DIGEST_DIFFERS", "The file that stays has other content than when the plan was made.")
+
+    def hash(self, handle: int) -> bytes:
+        """The digest of a whole file that is open."""
+        make, offset = self.hasher(), 0
+        while length := os.preadv(handle, [self.reader.buffer], offset):
+            make.update(self.reader.view[:length])
+            self.report(length)
+            offset += length
+        return bytes(make.digest())
+
+
+def _refuse_touched(file: Found, who: str) -> None:
+    if version_of(os.fstat(file.handle)) != version_of(file.info):
+        raise Refusal(f"{who}_CHANGED", "It changed while it was read.")

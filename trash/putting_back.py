@@ -1,0 +1,149 @@
+"""One file out of the trash, back to where it was: read again on the way, and nothing is ever overwritten.
+
+It knows nothing of the database: undoing by the records and undoing by a manifest alone both come here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from stat import S_ISREG
+from typing import NamedTuple
+
+from libraries.reading import Reader, signed, version_of
+from trash import moving, steps
+from trash.folders import Trash, info_of
+from trash.making_folders import Folders, steps_of
+from trash.moving import Place
+from trash.proving import Found, Prover, is_unchanged, open_name
+from trash.refusing import Refusal, refused
+
+Report = Callable[[int], None]
+
+
+class Entry(NamedTuple):
+    """A file in the trash, as it was recorded when it came there."""
+
+    #: Its name there.
+    name: bytes
+    #: Where it came from, below the folder that holds the trash.
+    path: bytes
+    size: int
+    algorithm: str
+    digest: bytes
+    #: A hard link took its place; and that link's inode (signed), where it is known.
+    is_linked: bool = False
+    linked_inode: int | None = None
+
+
+class Back(NamedTuple):
+    """What it is now, and the folder it is in: whoever gets it syncs that and closes it."""
+
+    info: os.stat_result
+    folder: int
+    #: Of the link that gave its place up for it, where one did, as its file is now.
+    link: os.stat_result | None
+
+
+class PuttingBack:
+    """Reads with one pair of buffers, whatever the algorithm; `report` is told of the bytes as they are read."""
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.reader = report, Reader()
+        self._provers: dict[str, Prover] = {}
+
+    def put_back(self, trash: Trash, entry: Entry, folders: Folders) -> Back:
+        """Raises `Refusal` where it stays in the trash."""
+        *_, name = steps_of(entry.path)
+        own = self.open_proved(trash, entry)
+        made = len(folders.made)
+        try:
+            folder = folders.open(entry.path.rpartition(b"/")[0])
+            try:
+                return self._move(trash, entry, own, Place(folder, name))
+            except BaseException:
+                os.close(folder)
+                raise
+        except Refusal:
+            folders.unmake(made)
+            raise
+        finally:
+            os.close(own.handle)
+
+    def open_proved(self, trash: Trash, entry: Entry) -> Found:
+        """The file in the trash, open, with the size and the digest that were recorded. Raises `Refusal`."""
+        try:
+            handle = open_name(trash.files, entry.name)
+        except OSError as error:
+            raise refused(error, gone="TRASH_GONE", what="The file in the trash") from None
+        try:
+            own = Found(handle, os.fstat(handle))
+            if not S_ISREG(own.info.st_mode) or own.info.st_size != entry.size or not self._has(own, entry):
+                raise Refusal("TRASH_CHANGED", "The file in the trash is not what was put there; it is left as it is.")
+        except BaseException:
+            os.close(handle)
+            raise
+        return own
+
+    def _has(self, file: Found, entry: Entry) -> bool:
+        """Whether it has the recorded bytes, and nobody changed it while it was read."""
+        try:
+            is_it = self.has_digest(file.handle, entry)
+        except OSError as error:
+            raise refused(error, gone="UNREADABLE") from None
+        return is_it and version_of(os.fstat(file.handle)) == version_of(file.info)
+
+    def has_digest(self, handle: int, entry: Entry) -> bool:
+        return self._prover(entry.algorithm).hash(handle) == entry.digest
+
+    def _prover(self, algorithm: str) -> Prover:
+        if algorithm not in self._provers:
+            self._provers[algorithm] = Prover(algorithm, self.report, self.reader)
+        return self._provers[algorithm]
+
+    def _move(self, trash: Trash, entry: Entry, own: Found, place: Place) -> Back:
+        link = None
+        if entry.is_linked and info_of(place.name, dir_fd=place.folder) is not None:
+            link = self._take_links_place(trash, entry, own, place)
+        else:
+            moving.put_back(trash, entry.name, place)
+            _refuse_swapped(trash, entry, own, place)
+        return Back(os.fstat(own.handle), place.folder, link)
+
+    def _take_links_place(self, trash: Trash, entry: Entry, own: Found, place: Place) -> os.stat_result:
+        """Only of a name that is still the link, with the same bytes: then nothing is lost with it."""
+        taken = Refusal("PLACE_TAKEN", "Something else than the link has its name by now; it stays in the trash.")
+        try:
+            handle = open_name(place.folder, place.name)
+        except OSError:
+            raise taken from None
+        try:
+            link = Found(handle, os.fstat(handle))
+            if not S_ISREG(link.info.st_mode) or link.info.st_size != entry.size or not _is_the_link(link, own, entry):
+                raise taken
+            if not self._has(link, entry):
+                raise taken
+            moving.unlink_over(place, link, trash, entry.name)
+            return os.fstat(handle)
+        finally:
+            os.close(handle)
+
+
+def _is_the_link(link: Found, own: Found, entry: Entry) -> bool:
+    if (link.info.st_dev, link.info.st_ino) == (own.info.st_dev, own.info.st_ino):
+        return False
+    if entry.linked_inode is not None:
+        return signed(link.info.st_ino) == entry.linked_inode
+    return link.info.st_nlink > 1  # a file of a single name is nobody's link
+
+
+def _refuse_swapped(trash: Trash, entry: Entry, own: Found, place: Place) -> None:
+    """What came out must be what was read: else it goes back in."""
+    now = info_of(place.name, dir_fd=place.folder)
+    if now is None or is_unchanged(now, own.info):
+        return
+    try:
+        steps.rename_new(place.name, entry.name, src_fd=place.folder, dst_fd=trash.files)
+    except OSError as error:
+        raise refused(error, gone="TRASH_CHANGED") from None
+    raise Refusal("TRASH_CHANGED", "The file in the trash became another one in the last moment; it stays there.")
