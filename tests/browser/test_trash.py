@@ -152,7 +152,7 @@ def test_an_admin_types_the_number(visit: Visit, settings: Any, options: dict[st
     expect(page.get_by_role("alert")).to_contain_text("Nothing was done")
     page.get_by_label("Type the number of files").fill("3")
     page.locator("#empty-now").click()
-    expect(page.locator("#trash-live")).to_contain_text("Emptying is authorised")
+    expect(page.locator("#trash-live")).to_contain_text("Emptying begins in a moment")
     assert Act.objects.get(verb="empty").selection == {"all": True}
 
 

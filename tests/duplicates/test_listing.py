@@ -461,10 +461,12 @@ def plan_of(sql: str) -> str:
         # So few rows are quicker read one by one; what matters is whether it can be done without a sort.
         cursor.execute("SET enable_seqscan = off")
         cursor.execute("SET enable_bitmapscan = off")
+        cursor.execute("SET enable_sort = off")
         cursor.execute(f"EXPLAIN {sql}")
         plan = "\n".join(row[0] for row in cursor.fetchall())
         cursor.execute("RESET enable_seqscan")
         cursor.execute("RESET enable_bitmapscan")
+        cursor.execute("RESET enable_sort")
         return plan
 
 

@@ -28,6 +28,13 @@ def fill_log(events: int = 20) -> None:
         write_event("test", f"{number}", "filled", words="x" * 5000)
 
 
+def empty_log() -> None:
+    """A file without any length: one that an earlier test has left large would not grow."""
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert cursor.fetchone()[0] == 0, "somebody reads"
+
+
 @contextmanager
 def long_reader() -> Iterator[None]:
     """Somebody who began to read, and stays."""

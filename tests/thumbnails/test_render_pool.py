@@ -264,6 +264,7 @@ def test_children_that_can_not_be_killed_are_not_many(tmp_path: Path, monkeypatc
         for child in stuck:
             os.kill(child.pid, signal.SIGKILL)
         until(lambda: all(is_gone(child.pid) for child in stuck), "their end")
+        monkeypatch.undo()  # the next children are waited for as usual
         assert shows_scene(image(good).data)
     assert render_pool._stuck == []
 
