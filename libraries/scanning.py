@@ -317,7 +317,8 @@ class LibraryScan:
         states = LibraryState.objects.using(EXECUTOR)
         if not states.filter(pk=self.library.pk).exists():
             with self.work.fenced("scan"):
-                states.create(library=self.library)
+                # A consumer that looks whether the disk is there may make it at this moment, too.
+                states.bulk_create([LibraryState(library_id=self.library.pk)], ignore_conflicts=True)
         return states.get(pk=self.library.pk)
 
     def _open_session(self) -> ScanSession:

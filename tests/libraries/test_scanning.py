@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blake3 import blake3
 from django.db import connection
+from django.db.models import QuerySet
 from pytest_django import Settings
 
 from jobs.models import Job
@@ -393,3 +395,19 @@ def test_a_tree_that_vanishes_while_it_is_walked_is_told_not_lost(tmp_path: Path
         patch.setattr("libraries.scanning.reach", vanish)
         refused(scan(library), "LIBRARY_ABSENT")
     assert missing(library) == set()
+
+
+def test_a_look_at_the_disk_in_the_same_moment_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = library_at(tree(tmp_path, {"a": b"1"}))
+    real = QuerySet.exists
+
+    def exists(rows: QuerySet[Any]) -> bool:
+        """A consumer's look comes between the question and what follows from it."""
+        found = real(rows)
+        if rows.model is LibraryState and not found:
+            LibraryState.objects.create(library=library)
+        return found
+
+    monkeypatch.setattr(QuerySet, "exists", exists)
+    assert scan(library).status == "completed"
+    assert present(library) == {b"a"}
