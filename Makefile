@@ -8,7 +8,7 @@ OWN_SETTINGS := $(shell env | sed -n 's/^\(DEDUPFS_[A-Z_]*\)=.*/-u \1/p') -u DAT
 CLEAN := env $(OWN_SETTINGS)
 LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --generate-hashes --no-header
 
-.PHONY: help install run install-dev test check torture bench lock
+.PHONY: help install run install-dev test check torture bench screenshots lock
 
 help:
 	@echo "make install   the virtual environment and its packages"
@@ -17,6 +17,7 @@ help:
 	@echo "make check     style, types, import direction, migrations, templates"
 	@echo "make torture   the tests in their long form"
 	@echo "make bench     measure, into benchmarks/RESULTS.md"
+	@echo "make screenshots   the pictures of README.md, taken anew from the demo library"
 	@echo "make lock      pin the newest packages that pyproject.toml allows"
 
 install:
@@ -51,6 +52,10 @@ check: install-dev
 bench: install-dev
 	@sh scripts/install_bench_peers.sh
 	$(CLEAN) $(PY) -m benchmarks $(ARGS)
+
+screenshots: install-dev
+	@sh scripts/install_test_programs.sh
+	$(CLEAN) $(PY) scripts/take_screenshots.py
 
 lock: install-dev
 	$(PY) -m pip install --quiet --disable-pip-version-check uv

@@ -12,7 +12,8 @@ from django.utils.translation import ngettext
 
 from accounts.guarding import person
 from accounts.models import ApiToken, LastAdmin, User
-from database.admin_readonly import ReadOnlyAdmin
+from frame.admin_links import rows_link
+from frame.admin_readonly import ReadOnlyAdmin
 
 # A person's role is the whole of their rights; Django's groups would promise something that nothing reads.
 # Importing GroupAdmin has registered them: our room is loaded before Django's.
@@ -22,14 +23,18 @@ admin.site.unregister(Group)
 
 @admin.register(User)
 class UserAdmin(ReadOnlyAdmin[User]):
-    list_display = ("username", "role", "is_active", "must_change_password", "last_login", "date_joined")
+    list_display = ("username", "role", "is_active", "must_change_password", "last_login", "date_joined", "tokens")
     list_filter = ("role", "is_active")
     search_fields = ("username",)
+    ordering = ("username",)
+    search_help_text = _("Part of a name")
     actions = ("deactivate", "activate")
+    links = ("tokens", "history")
+    tokens = rows_link("accounts.apitoken", "user", _("tokens"), _("Their tokens"))
 
-    def get_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:  # type: ignore[override]
+    def hidden(self) -> tuple[str, ...]:
         """Not the password, hashed as it is."""
-        return list(self.list_display)
+        return ("password",)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """A filter by the beginning of the hash, asked often enough, would tell all of it."""
@@ -54,13 +59,14 @@ class UserAdmin(ReadOnlyAdmin[User]):
 class ApiTokenAdmin(ReadOnlyAdmin[ApiToken]):
     list_display = ("name", "user", "role", "may_authorise", "hint", "created_at", "last_used_at", "revoked_at")
     list_filter = ("role", "may_authorise")
-    list_select_related = ("user",)
-    search_fields = ("name", "user__username")
+    search_fields = ("name", "hint", "user__username")
+    search_help_text = _("Part of its name, of its beginning, or of its owner's name")
     actions = ("revoke",)
+    links = ("history",)
 
-    def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> list[str]:  # type: ignore[override]
+    def hidden(self) -> tuple[str, ...]:
         """Not the digest."""
-        return list(self.list_display)
+        return ("digest",)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         return not lookup.startswith("digest") and super().lookup_allowed(lookup, value, request)

@@ -6,13 +6,27 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import acting, answers, finding, group_pages, jobs_pages, memory, profiling, thumbnail_queue, thumbnails
+from benchmarks import (
+    acting,
+    answers,
+    clients,
+    finding,
+    group_pages,
+    jobs_pages,
+    memory,
+    pages,
+    profiling,
+    thumbnail_queue,
+    thumbnails,
+)
 from benchmarks.options import Options, default_work
 from benchmarks.report import Section, write
 
 BENCHMARKS: dict[str, Callable[[Options], Iterable[Section]]] = {
     "jobs_pages": lambda _: [jobs_pages.measure()],
     "group_pages": lambda options: group_pages.measure(is_quick=options.is_quick),
+    "pages": pages.measure,
+    "clients": clients.measure,
     "acting": acting.measure,
     "answers": answers.measure,
     "finding": finding.measure,

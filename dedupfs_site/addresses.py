@@ -18,8 +18,8 @@ EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  compared with, not bound to
 DEFAULT_PORTS = {"http": 80, "https": 443}
 #: The first parts of our own addresses. Below such a sub-path nobody could tell whether the proxy has taken it off.
 OWN_PATHS = frozenset({
-    "account", "acts", "admin", "api", "duplicates", "first-steps", "health", "jobs", "libraries", "logbook",
-    "maintenance", "metrics", "now", "plans", "queue", "rules", "settings", "static", "thumbs", "trash",
+    "account", "acts", "admin", "api", "duplicates", "favicon.ico", "first-steps", "health", "jobs", "libraries",
+    "logbook", "maintenance", "metrics", "now", "plans", "queue", "rules", "settings", "static", "thumbs", "trash",
 })  # fmt: skip
 
 _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?", re.IGNORECASE)

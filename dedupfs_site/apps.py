@@ -1,8 +1,10 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class SiteConfig(AppConfig):
     name = "dedupfs_site"
+    verbose_name = gettext_lazy("Site")
 
     def ready(self) -> None:
         from dedupfs_site import daily_samples

@@ -1,6 +1,6 @@
 """Reads settings from the environment; a bad value fails at once and names its variable.
 
-Every variable is declared here by the call that reads it, so the list in ``docs/operating.md``
+Every variable is declared here by the call that reads it, so the list in ``docs/operating/settings.md``
 can be held against the code.
 """
 

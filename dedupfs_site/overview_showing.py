@@ -58,6 +58,12 @@ class ToWin:
     is_counted: bool = False
     safe: SafeSpace | None = None
 
+    @property
+    def is_read(self) -> bool:
+        """Whether any library was scanned: before that nothing is known of equal files. Asked only where there are
+        none."""
+        return LibraryRoot.objects.kept().filter(last_scanned_at__isnull=False).exists()
+
 
 def count_to_win() -> ToWin:
     totals = listing.totals(listing.Filter(), seconds=TOTALS_SECONDS)

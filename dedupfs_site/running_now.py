@@ -86,10 +86,7 @@ class RunningNow:
             return ngettext("%(count)s job runs", "%(count)s jobs run", self.count) % {"count": self.count}
         job = self._active[0]
         share = share_of(job)
-        label = str(Job.Kind(job.kind).label)
-        if job.kind == Job.Kind.DELETE:
-            label = _("Plan") if job.dry_run else _("Acting")
-        return label if share is None else f"{label} {share // 10} %"
+        return job.called if share is None else f"{job.called} {share // 10} %"
 
     # --- What is waited for ---
     @property
@@ -147,4 +144,4 @@ def _toast(job: Job) -> Toast:
         words = _("The scan of %(name)s is done.") if is_done else _("The scan of %(name)s failed.")
         return Toast(job, words % {"name": name}, reverse("libraries:detail", args=[request.library_id]))
     words = _("Done: %(kind)s.") if is_done else _("Failed: %(kind)s.")
-    return Toast(job, words % {"kind": Job.Kind(job.kind).label}, reverse("jobs:detail", args=[job.pk]))
+    return Toast(job, words % {"kind": job.called}, reverse("jobs:detail", args=[job.pk]))

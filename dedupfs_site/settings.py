@@ -1,4 +1,4 @@
-"""All settings, grouped by what they are about. `docs/operating.md` describes each variable."""
+"""All settings, grouped by what they are about. `docs/operating/settings.md` describes each variable."""
 
 from __future__ import annotations
 

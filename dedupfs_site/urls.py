@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from dedupfs_site.api import api
+from dedupfs_site.favicon import favicon
 from dedupfs_site.metrics import metrics
 from dedupfs_site.now_views import now
 from dedupfs_site.overview_views import overview
@@ -12,6 +13,7 @@ from libraries.urls import queue_patterns
 
 urlpatterns = [
     path("", overview, name="home"),
+    path("favicon.ico", favicon, name="favicon"),
     path("health", health, name="health"),
     path("metrics", metrics, name="metrics"),
     path("now/", now, name="now"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from database.admin_readonly import NOTHING, ReadOnlyAdmin, history_url, link, link_to, list_url
 from duplicates.ignoring import ITEM
 from duplicates.models import (
     DuplicateGroup,
@@ -24,79 +25,108 @@ from duplicates.models import (
     Summary,
     group_key,
 )
+from frame.admin_links import history_url, link, link_by_key, list_url, rows_link
+from frame.admin_readonly import KEY_ALONE, ReadOnlyAdmin
 from jobs.admin import LeasedAdmin
+from libraries.admin import of_content
+from libraries.models import LibraryFile
 
 D = TypeVar("D", DuplicateGroup, IgnoredGroup, PlanFile)
 
 
-class DigestAdmin(ReadOnlyAdmin[D]):
-    """A table whose rows are about a content: its digest is shown as people know it."""
+class AlgorithmFilter(admin.SimpleListFilter):
+    """The choices are known: Django would ask the whole table which there are."""
 
-    shown_as = {"content_hash": "digest"}
-    links = ("group_history",)
+    title = gettext_lazy("hash algorithm")
+    parameter_name = "hash_algorithm"
 
-    @admin.display(description=gettext_lazy("content hash"))
-    def digest(self, row: D) -> str:
-        return bytes(row.content_hash).hex()
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(LibraryFile.HashAlgorithm.choices)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(hash_algorithm=self.value()) if self.value() else queryset
+
+
+class ContentAdmin(ReadOnlyAdmin[D]):
+    """A table whose rows are about a content."""
+
+    links: tuple[str, ...] = ("members", "group_history")
+
+    def meant(self, term: str) -> Q:
+        return super().meant(term) | of_content(term)
+
+    @admin.display(description=gettext_lazy("files"))
+    def members(self, row: D) -> SafeString:
+        key = group_key(row.hash_algorithm, row.content_hash)
+        return link(list_url("libraries.libraryfile", q=key), _("Files of this content"))
 
     @admin.display(description=gettext_lazy("history"))
     def group_history(self, row: D) -> SafeString:
-        key = group_key(row.hash_algorithm, bytes(row.content_hash))
+        key = group_key(row.hash_algorithm, row.content_hash)
         return link(history_url(ITEM, key), _("What was said about this content"))
 
 
 @admin.register(DuplicateGroup)
-class DuplicateGroupAdmin(DigestAdmin[DuplicateGroup]):
+class DuplicateGroupAdmin(ContentAdmin[DuplicateGroup]):
     list_display = (
-        "digest",
+        "id",
+        "content_hash",
         "hash_algorithm",
         "file_count",
         "size_bytes",
         "total_size_bytes",
         "inode_count",
         "reclaimable_bytes",
-        "library_ids",
+        "sample_file_id",
+        "members",
     )
-    list_filter = ("hash_algorithm", "spans_libraries")
+    list_filter = (AlgorithmFilter,)
+    search_fields = (KEY_ALONE,)
+    search_help_text = gettext_lazy("A whole digest, a group's key, or an id")
+    is_large = True
     # The index goes over the negated figures.
     ordering = ("by_files", "by_total", "hash_algorithm", "content_hash")
+    shown_as = {"sample_file_id": "sample"}
+
+    @admin.display(description=gettext_lazy("sample file"))
+    def sample(self, group: DuplicateGroup) -> SafeString | str:
+        return link_by_key(LibraryFile, group.sample_file_id)
 
 
 @admin.register(GroupChange)
 class GroupChangeAdmin(ReadOnlyAdmin[GroupChange]):
-    list_display = ("id", "file_id", "hash_algorithm", "before")
-    shown_as = {"content_hash": "before"}
+    list_display = ("id", "file_id", "hash_algorithm", "content_hash")
+    shown_as = {"file_id": "of_file"}
+    is_large = True
     ordering = ("-id",)
 
-    @admin.display(description=gettext_lazy("content hash before"), empty_value=NOTHING)
-    def before(self, change: GroupChange) -> str | None:
-        return None if change.content_hash is None else bytes(change.content_hash).hex()
+    @admin.display(description=gettext_lazy("file"))
+    def of_file(self, change: GroupChange) -> SafeString | str:
+        return link_by_key(LibraryFile, change.file_id)
 
 
 @admin.register(Summary)
 class SummaryAdmin(ReadOnlyAdmin[Summary]):
-    list_display = ("id", "counted_file_id", "is_stale", "updated_at")
-    shown_as = {"recounted_hash": "recounted"}
-
-    @admin.display(description=gettext_lazy("recounted up to"), empty_value=NOTHING)
-    def recounted(self, summary: Summary) -> str | None:
-        if summary.recounted_hash is None:
-            return None
-        return group_key(summary.recounted_algorithm, bytes(summary.recounted_hash))
+    list_display = ("id", "counted_file_id", "is_stale", "recounted_algorithm", "recounted_hash", "updated_at")
 
 
 @admin.register(IgnoredGroup)
-class IgnoredGroupAdmin(DigestAdmin[IgnoredGroup]):
-    list_display = ("digest", "hash_algorithm", "note", "ignored_by", "ignored_at")
+class IgnoredGroupAdmin(ContentAdmin[IgnoredGroup]):
+    list_display = ("id", "content_hash", "hash_algorithm", "note", "ignored_by", "ignored_at", "members")
+    list_filter = (AlgorithmFilter,)
     search_fields = ("note", "ignored_by")
+    search_help_text = gettext_lazy("A whole digest; part of a note or of who said it, among the newest")
+    is_large = True
     ordering = ("-id",)
 
 
 @admin.register(RuleSet)
 class RuleSetAdmin(ReadOnlyAdmin[RuleSet]):
     list_display = ("name", "created_by", "created_at", "updated_at")
-    search_fields = ("name",)
+    search_fields = ("name", "created_by")
+    search_help_text = gettext_lazy("Part of its name, or of who made it")
     ordering = ("name",)
+    links = ("history",)
 
 
 @admin.register(Plan)
@@ -109,103 +139,87 @@ class PlanAdmin(ReadOnlyAdmin[Plan]):
         "group_count",
         "remove_count",
         "freed_bytes",
-        "its_job",
+        "job",
+        "acts",
+        "files",
         "created_by",
         "created_at",
     )
     list_filter = ("status", "action")
-    list_select_related = ("job",)
+    search_fields = ("rule_set_name", "created_by", "job__id__exact")
+    search_help_text = gettext_lazy("Its number, its job's id, part of a rule set's name or of who made it")
     ordering = ("-id",)
-    links = ("files", "folders", "history")
-
-    @admin.display(description=gettext_lazy("job"), empty_value=NOTHING)
-    def its_job(self, plan: Plan) -> SafeString | str | None:
-        return None if plan.job is None else link_to(plan.job)
-
-    @admin.display(description=gettext_lazy("files"))
-    def files(self, plan: Plan) -> SafeString:
-        return link(list_url("duplicates", "planfile", plan__id__exact=plan.pk), _("Its files"))
-
-    @admin.display(description=gettext_lazy("folders"))
-    def folders(self, plan: Plan) -> SafeString:
-        return link(list_url("duplicates", "planfolder", plan__id__exact=plan.pk), _("Its folders"))
-
-    @admin.display(description=gettext_lazy("history"))
-    def history(self, plan: Plan) -> SafeString:
-        return link(history_url("plans", plan.pk), _("What happened to it"))
-
-
-class BelowPlan:
-    """Rows that name libraries, and maybe files, which may be gone: their keys are shown, nothing is looked up."""
-
-    @admin.display(description=gettext_lazy("plan"))
-    def its_plan(self, row: PlanFile | PlanFolder) -> SafeString | str:
-        return link_to(row.plan)
-
-    @admin.display(description=gettext_lazy("library"))
-    def library_key(self, row: PlanFile | PlanFolder) -> int:
-        return row.library_id
+    links = ("files", "folders", "acts", "history")
+    acts = rows_link("trash.act", "plan", gettext_lazy("acts"), gettext_lazy("Acts on it"))
+    files = rows_link("duplicates.planfile", "plan", gettext_lazy("files"), gettext_lazy("Its files"))
+    folders = rows_link("duplicates.planfolder", "plan", gettext_lazy("folders"), gettext_lazy("Its folders"))
 
 
 @admin.register(PlanFile)
-class PlanFileAdmin(BelowPlan, DigestAdmin[PlanFile]):
-    list_display = ("id", "its_plan", "role", "action", "library_key", "relative_path", "reason", "is_out")
-    list_filter = ("role", "is_out")
-    list_select_related = ("plan",)
-    search_fields = ("relative_path",)
+class PlanFileAdmin(ContentAdmin[PlanFile]):
+    list_display = ("id", "plan", "role", "action", "library", "relative_path", "file_id", "reason", "is_out")
+    # Not by `is_out`: the few that are would be looked for in all of them.
+    list_filter = ("role",)
+    search_fields = ("relative_path", "reason")
+    search_help_text = gettext_lazy("Its number; part of its path or of the reason, among the newest")
+    is_large = True
     ordering = ("-id",)
-    shown_as = {
-        "content_hash": "digest", "library": "library_key", "file": "file_key", "keeper": "its_keeper",
-    }  # fmt: skip
+    shown_as = {"file": "of_file", "file_id": "of_file"}
+    links = ("members", "trashed", "group_history")
+    trashed = rows_link("trash.trashitem", "plan_file", gettext_lazy("trash"), gettext_lazy("What became of it"))
+
+    def meant(self, term: str) -> Q:
+        """By its number: the index of digests begins with the plan."""
+        return ReadOnlyAdmin.meant(self, term)
 
     @admin.display(description=gettext_lazy("file"))
-    def file_key(self, row: PlanFile) -> int:
-        return row.file_id
-
-    @admin.display(description=gettext_lazy("keeper"), empty_value=NOTHING)
-    def its_keeper(self, row: PlanFile) -> SafeString | str | None:
-        return None if row.keeper is None else link_to(row.keeper)
+    def of_file(self, row: PlanFile) -> SafeString | str:
+        return link_by_key(LibraryFile, row.file_id)
 
 
 @admin.register(PlanFolder)
-class PlanFolderAdmin(BelowPlan, ReadOnlyAdmin[PlanFolder]):
-    list_display = ("id", "its_plan", "library_key", "folder", "file_count", "remove_count", "remove_bytes")
-    list_select_related = ("plan",)
+class PlanFolderAdmin(ReadOnlyAdmin[PlanFolder]):
+    list_display = ("id", "plan", "library", "folder", "file_count", "remove_count", "remove_bytes")
+    search_fields = ("folder",)
+    search_help_text = gettext_lazy("Part of the folder's path, among the newest")
+    is_large = True
     ordering = ("-id",)
-    shown_as = {"library": "library_key"}
 
 
 @admin.register(FolderSearch)
 class FolderSearchAdmin(LeasedAdmin[FolderSearch]):
-    list_display = ("id", "status", "requested_by", "progress", "pair_count", "worker", "error_code", "created_at")
+    list_display = (
+        "id",
+        "status",
+        "requested_by",
+        "progress",
+        "pair_count",
+        "pairs",
+        "worker_id",
+        "error_code",
+        "created_at",
+    )
     list_filter = ("status",)
+    search_fields = ("requested_by", "worker_id", "error_code")
+    search_help_text = gettext_lazy("Its number, part of who asked, of a worker's id or of an error code")
     ordering = ("-id",)
+    links = ("pairs", "history")
+    pairs = rows_link("duplicates.folderpair", "search", gettext_lazy("pairs"), gettext_lazy("What it found"))
 
 
 @admin.register(FolderPair)
 class FolderPairAdmin(ReadOnlyAdmin[FolderPair]):
     list_display = (
         "id",
-        "its_search",
-        "left_key",
+        "search",
+        "left_library",
         "left_folder",
-        "right_key",
+        "right_library",
         "right_folder",
         "shared_files",
         "shared_bytes",
     )
-    list_select_related = ("search",)
+    search_fields = ("left_folder", "right_folder")
+    search_help_text = gettext_lazy("Part of a folder's path, among the newest")
+    is_large = True
     ordering = ("-id",)
-    shown_as = {"left_library": "left_key", "right_library": "right_key"}
-
-    @admin.display(description=gettext_lazy("search"))
-    def its_search(self, pair: FolderPair) -> SafeString | str:
-        return link_to(pair.search)
-
-    @admin.display(description=gettext_lazy("left library"))
-    def left_key(self, pair: FolderPair) -> int:
-        return pair.left_library_id
-
-    @admin.display(description=gettext_lazy("right library"))
-    def right_key(self, pair: FolderPair) -> int:
-        return pair.right_library_id

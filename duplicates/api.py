@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from ninja.errors import HttpError
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from accounts.guarding import ApiRequest, needs
 from accounts.models import Role
@@ -22,6 +21,8 @@ from duplicates.filtering import EXTENSION_CHARACTERS, LARGEST, PATH_CHARACTERS,
 from duplicates.listing import BadCursor, BadGroupKey, parse_group_key
 from duplicates.members import files_after
 from duplicates.models import DuplicateGroup, IgnoredGroup, group_key
+from jobs.api import Asked, problems
+from jobs.api_paging import key_of
 from libraries.models import LibraryFile
 from libraries.names import to_display
 
@@ -29,13 +30,6 @@ PAGE_SIZE = 100
 LARGEST_PAGE = 1000
 
 router = Router(tags=["duplicates"])
-_FILE_ID = re.compile(r"\d{1,19}", re.ASCII)
-
-
-class Problem(Schema):
-    """Every answer that isn't a success: one sentence for a person."""
-
-    detail: str
 
 
 class GroupOut(Schema):
@@ -105,10 +99,8 @@ class FileQuery(Schema):
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
 
 
-class Note(Schema):
+class Note(Asked):
     """What a caller sends. Unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid")
 
     note: Annotated[str, StringConstraints(strip_whitespace=True, max_length=ignoring.NOTE_CHARACTERS)] = ""
 
@@ -118,10 +110,6 @@ class IgnoredOut(Schema):
     note: str
     ignored_by: str
     ignored_at: datetime
-
-
-def problems(*codes: int) -> dict[int, type[Problem]]:
-    return dict.fromkeys(codes, Problem)
 
 
 # --- Reading ----------------------------------------------------------------------------------------------
@@ -149,7 +137,7 @@ def list_groups(request: HttpRequest, asked: Query[GroupQuery]) -> GroupPageOut:
 def list_files(request: HttpRequest, group_key: str, asked: Query[FileQuery]) -> FilePageOut:
     """In the order of their ids. A content that no present file has is an empty list."""
     digest = _digest(group_key)
-    found = files_after(digest, _file_id(asked.cursor), asked.limit + 1)
+    found = files_after(digest, key_of(asked.cursor) or 0, asked.limit + 1)
     files = found[: asked.limit]
     next_cursor = str(files[-1].pk) if len(found) > asked.limit else None
     return FilePageOut(items=[_file(file) for file in files], next_cursor=next_cursor)
@@ -191,14 +179,6 @@ def _digest(text: str) -> Digest:
         return parse_group_key(text)
     except BadGroupKey as error:
         raise HttpError(422, f"group_key: {error}") from None
-
-
-def _file_id(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not _FILE_ID.fullmatch(cursor) or int(cursor) > LARGEST:
-        raise HttpError(422, f"cursor: {cursor[:80]!r} is not a cursor of this list")
-    return int(cursor)
 
 
 # --- Deciding ---------------------------------------------------------------------------------------------

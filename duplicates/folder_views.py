@@ -18,6 +18,7 @@ from duplicates import folder_pairs, overlapping
 from duplicates.folder_pairs import BOTH, LEFT, LISTS, RIGHT, BadCursor, ShownPair
 from duplicates.folder_planning import plan_for
 from duplicates.models import DuplicateGroup
+from frame.row_counts import rows_at_once
 from jobs.models import WorkerHeartbeat
 from libraries.errors import Refused
 from libraries.models import LibraryRoot
@@ -35,7 +36,7 @@ def folder_list(request: HttpRequest) -> HttpResponse:
     searches = folder_pairs.read_searches()
     cursor = request.GET.get("after")
     try:
-        page = folder_pairs.page(searches.shown, cursor)
+        page = folder_pairs.page(searches.shown, cursor, rows_at_once(request, folder_pairs.PAGE_PAIRS))
     except BadCursor:
         raise _no_such_page() from None
     context = {

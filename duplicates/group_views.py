@@ -27,6 +27,7 @@ from duplicates.models import DuplicateGroup, IgnoredGroup, RuleSet, group_key
 from duplicates.plan_words import ACTIONS
 from duplicates.showing import as_shown, media_of
 from frame.addresses import with_query
+from frame.row_counts import rows_at_once
 from jobs.errors import Refused
 from libraries.models import LibraryRoot
 from libraries.showing import read_slot
@@ -51,7 +52,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
         return redirect(_without_empty(request))
     try:
         filter, order = _wanted(request.GET)
-        page = _page(filter, order, request.GET.get("cursor"))
+        page = _page(filter, order, request.GET.get("cursor"), rows_at_once(request, PAGE_ROWS))
     except BadFilter as refusal:
         return _refused(request, str(refusal))
     rows = as_shown(page.groups)
@@ -105,9 +106,9 @@ def _wanted(params: QueryDict) -> tuple[Filter, str]:
     return Filter.parse(params.dict()), order  # type: ignore[arg-type]
 
 
-def _page(filter: Filter, order: str, cursor: str | None) -> GroupPage:
+def _page(filter: Filter, order: str, cursor: str | None, size: int) -> GroupPage:
     try:
-        return listing.page(filter, order, cursor, PAGE_ROWS, seconds=PATIENCE_SECONDS)
+        return listing.page(filter, order, cursor, size, seconds=PATIENCE_SECONDS)
     except BadCursor:
         raise Http404(_("This page of the list doesn't exist. Start again from its beginning.")) from None
 

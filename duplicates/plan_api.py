@@ -19,12 +19,9 @@ from duplicates import planning
 from duplicates.choosing import LastCopy
 from duplicates.models import Action, Plan, PlanFile, RuleSet, group_key
 from duplicates.plan_words import described
-from jobs.api import Asked, Problem
+from jobs.api import Asked, problems
+from jobs.api_paging import PageAsked, key_of, newest_page
 from libraries.names import to_display
-
-PAGE_SIZE = 50
-LARGEST_PAGE = 1000
-LARGEST = 2**63 - 1
 
 router = Router(tags=["plans"])
 
@@ -98,11 +95,6 @@ class PlanFilePage(Schema):
     next_cursor: str | None = Field(description="`cursor` for the next page; null on the last one.")
 
 
-class PageAsked(Schema):
-    limit: int = Field(PAGE_SIZE, ge=1, le=LARGEST_PAGE)
-    cursor: str | None = Field(None, description="`next_cursor` of the page before.")
-
-
 class FilesAsked(PageAsked):
     role: PlanFile.Role | None = None
 
@@ -128,23 +120,11 @@ class NewPlan(Asked):
     )
 
 
-def _problems(*codes: int) -> dict[int, type[Problem]]:
-    return dict.fromkeys(codes, Problem)
-
-
 def _find(plan_id: int) -> Plan:
     plan = Plan.objects.select_related("job").filter(pk=plan_id).first()
     if plan is None:
         raise HttpError(404, f"There is no plan {plan_id}.")
     return plan
-
-
-def _key(cursor: str | None) -> int | None:
-    if cursor is None:
-        return None
-    if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 19 or int(cursor) > LARGEST:
-        raise HttpError(422, f"cursor: {cursor[:80]!r} is not a cursor of this list")
-    return int(cursor)
 
 
 def _shown(plan: Plan) -> PlanOut:
@@ -172,19 +152,14 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@router.get("", response={200: PlanPage, **_problems(401, 403, 422)}, summary="List the plans, newest first")
+@router.get("", response={200: PlanPage, **problems(401, 403, 422)}, summary="List the plans, newest first")
 @needs(Role.VIEWER)
 def list_plans(request: HttpRequest, asked: Query[PageAsked]) -> PlanPage:
-    rows = Plan.objects.select_related("job").order_by("-pk")
-    before = _key(asked.cursor)
-    found = list((rows if before is None else rows.filter(pk__lt=before))[: asked.limit + 1])
-    page = found[: asked.limit]
-    return PlanPage(
-        items=[_shown(plan) for plan in page], next_cursor=str(page[-1].pk) if len(found) > asked.limit else None
-    )
+    page, next_cursor = newest_page(Plan.objects.select_related("job"), asked)
+    return PlanPage(items=[_shown(plan) for plan in page], next_cursor=next_cursor)
 
 
-@router.post("", response={201: PlanOut, **_problems(401, 403, 404, 409, 413, 422)}, summary="Make a plan")
+@router.post("", response={201: PlanOut, **problems(401, 403, 404, 409, 413, 422)}, summary="Make a plan")
 @needs(Role.OPERATOR)
 def make_plan(request: ApiRequest, asked: NewPlan) -> Status[PlanOut]:
     """It is made in the background, by a dry run; no file is touched. 409 says what of it can't be used."""
@@ -213,7 +188,7 @@ def make_plan(request: ApiRequest, asked: NewPlan) -> Status[PlanOut]:
     return Status(201, _shown(_find(plan.pk)))
 
 
-@router.get("/{int:plan_id}", response={200: PlanOut, **_problems(401, 403, 404)}, summary="Read one plan")
+@router.get("/{int:plan_id}", response={200: PlanOut, **problems(401, 403, 404)}, summary="Read one plan")
 @needs(Role.VIEWER)
 def get_plan(request: HttpRequest, plan_id: int) -> PlanOut:
     return _shown(_find(plan_id))
@@ -221,13 +196,13 @@ def get_plan(request: HttpRequest, plan_id: int) -> PlanOut:
 
 @router.get(
     "/{int:plan_id}/files",
-    response={200: PlanFilePage, **_problems(401, 403, 404, 422)},
+    response={200: PlanFilePage, **problems(401, 403, 404, 422)},
     summary="List a plan's files",
 )
 @needs(Role.VIEWER)
 def list_plan_files(request: HttpRequest, plan_id: int, asked: Query[FilesAsked]) -> PlanFilePage:
     """Files of one content stand together. While the plan is made, as far as it is."""
-    rows = PlanFile.objects.filter(plan=_find(plan_id), pk__gt=_key(asked.cursor) or 0).order_by("pk")
+    rows = PlanFile.objects.filter(plan=_find(plan_id), pk__gt=key_of(asked.cursor) or 0).order_by("pk")
     if asked.role is not None:
         rows = rows.filter(role=asked.role)
     found = list(rows[: asked.limit + 1])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import Count, F, Q
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -21,12 +21,15 @@ from duplicates.facts import read_places
 from duplicates.models import Plan, PlanFile, PlanFolder, group_key
 from duplicates.plan_showing import ShownPlan, as_folders, as_shown, blocks, shown
 from frame.addresses import with_query
+from frame.row_counts import rows_at_once
 from libraries.names import to_bytes, to_display
 from libraries.paging import page_before
 
 PAGE_PLANS = 50
 LIVE_ROWS = 100
 PAGE_FILES = 150
+#: To begin with; a content has two or more of them.
+FIRST_FILES = 50
 PAGE_FOLDERS = 100
 EXPORT_ROWS = 1_000
 _KEY = re.compile(r"\d{1,18}", re.ASCII)
@@ -37,7 +40,7 @@ _FOLDER_KEY = re.compile(r"(\d{1,19})-(\d{1,18})", re.ASCII)
 @require_safe
 @vary_on_headers("HX-Request")
 def plan_list(request: HttpRequest) -> HttpResponse:
-    page = page_before(shown(_light()), request.GET.get("before"), PAGE_PLANS)
+    page = page_before(shown(_light()), request.GET.get("before"), rows_at_once(request, PAGE_PLANS))
     rows = as_shown(page.rows)
     before = str(page.next_before) if page.next_before else None
     context = {
@@ -111,9 +114,9 @@ def about(request: HttpRequest, row: ShownPlan) -> dict[str, Any]:
 
 def _files(request: HttpRequest, row: ShownPlan, after: str | None) -> dict[str, Any]:
     """A page of rows; a content that would be cut in two begins the next page, unless it fills a whole one."""
-    start = _parsed(_KEY, after)
-    found = list(_items(row.plan).filter(pk__gt=int(start[0]) if start else 0)[: PAGE_FILES + 1])
-    page = _whole(found) if len(found) > PAGE_FILES else found
+    start, size = _parsed(_KEY, after), rows_at_once(request, PAGE_FILES, FIRST_FILES)
+    found = list(_items(row.plan).filter(pk__gt=int(start[0]) if start else 0)[: size + 1])
+    page = _whole(found) if len(found) > size else found
     is_more = len(page) < len(found)
     before = PlanFile.objects.filter(plan=row.plan, pk=int(start[0])).first() if start else None
     return {
@@ -139,19 +142,23 @@ def _items(plan: Plan) -> Any:
 def _folders(request: HttpRequest, row: ShownPlan, after: str | None) -> dict[str, Any]:
     """What loses most comes first; those that were taken out stand at the end."""
     rows = PlanFolder.objects.filter(plan=row.plan)
-    emptied = rows.filter(remove_count__gt=0, remove_count__gte=F("file_count"))
+    loses = Q(remove_count__gt=0)
+    counts = rows.aggregate(
+        folder_count=Count("pk", filter=loses),
+        emptied_count=Count("pk", filter=loses & Q(remove_count__gte=F("file_count"))),
+    )
     start = _parsed(_FOLDER_KEY, after)
     ordered = rows.order_by("by_bytes", "pk")
     if start:
         size, key = -int(start[0]), int(start[1])
         ordered = ordered.filter(Q(by_bytes__gt=size) | Q(by_bytes=size, pk__gt=key))
-    found = list(ordered[: PAGE_FOLDERS + 1])
-    page = found[:PAGE_FOLDERS]
-    cursor = f"{page[-1].remove_bytes}-{page[-1].pk}" if len(found) > PAGE_FOLDERS else None
+    size = rows_at_once(request, PAGE_FOLDERS)
+    found = list(ordered[: size + 1])
+    page = found[:size]
+    cursor = f"{page[-1].remove_bytes}-{page[-1].pk}" if len(found) > size else None
     return {
         "folders": as_folders(page, row.libraries),
-        "emptied_count": emptied.count(),
-        "folder_count": rows.filter(remove_count__gt=0).count(),
+        **counts,
         "next_address": with_query(request, after=cursor) if cursor else "",
     }
 

@@ -15,12 +15,15 @@ from duplicates.ignoring import ignored_among
 from duplicates.models import DuplicateGroup
 from duplicates.path_difference import Part, differences
 from libraries.names import to_display
+from libraries.templatetags.names import short
 from thumbnails.showing import Picture, pictures
 
 #: Paths that a row shows; one of a group with more says how many there are besides.
 FIRST_PATHS = 3
 #: Letters of a path in a row.
 PATH_LETTERS = 76
+#: Letters of a name where it is only read out.
+CALLED_LETTERS = 60
 #: Libraries that a row names.
 FIRST_PLACES = 4
 
@@ -65,6 +68,21 @@ class ShownGroup:
     def row_id(self) -> str:
         """For the page: groups are counted anew, so their numbers don't last, but their content does."""
         return f"group-{self.group.hash_algorithm}-{bytes(self.group.content_hash).hex()}"
+
+    @property
+    def called(self) -> str:
+        """A short name, for what is only read out."""
+        return short(self.name, CALLED_LETTERS)
+
+    @property
+    def data_bytes(self) -> str:
+        """What could be won, for the page's script: no language's commas."""
+        return str(self.group.reclaimable_bytes)
+
+    @property
+    def has_places(self) -> bool:
+        """Whether it matters which library a copy is in."""
+        return len(self.places) > 1
 
     @property
     def more_paths(self) -> int:

@@ -47,6 +47,8 @@ def guard_new_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
     """`connection_created`: an executor's SQLite connection starts with the narrowest path."""
     if connection.alias == EXECUTOR and connection.vendor == "sqlite":
         _forbid_deleting_unfinished(connection.connection)
+        # SQLite makes the table of this function when it is first used, by statements that no path allows.
+        connection.connection.execute("SELECT 1 FROM json_each('[]')")
         _switch(connection, NO_PATH)
 
 

@@ -6,7 +6,7 @@ import uuid
 
 from django.db import models
 from django.db.models import Exists, F, JSONField, OuterRef, Q, Value
-from django.db.models.functions import Now
+from django.db.models.functions import Lower, Now
 from django.utils.translation import gettext_lazy as _
 
 from database.clock import SecondsFromNow
@@ -32,7 +32,8 @@ class JobQuerySet(LeasedQuerySet["Job"]):
 
     def holding_slot(self) -> JobQuerySet:
         """The one scan or hash job that is waiting or running, if there is one."""
-        return self.filter(kind__in=Job.SLOT_KINDS, status__in=Job.ACTIVE)
+        # As an expression the kind has no index: by it SQLite would go through all scans there ever were.
+        return self.alias(kind_word=Lower("kind")).filter(kind_word__in=Job.SLOT_KINDS, status__in=Job.ACTIVE)
 
     def current(self) -> JobQuerySet:
         return self.filter(status=Job.Status.RUNNING).order_by("started_at", "id")
@@ -119,6 +120,17 @@ class Job(LeasedModel):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
+
+    @property
+    def called(self) -> str:
+        """On pages: people know plans and acts, not the kind that both have in the protocol."""
+        if self.kind == Job.Kind.DELETE:
+            return str(_("Plan") if self.dry_run else _("Acting"))
+        return str(Job.Kind(self.kind).label)
+
+    @property
+    def icon(self) -> str:
+        return "plans" if self.kind == Job.Kind.DELETE and self.dry_run else self.kind
 
 
 class WalMaintenanceQuerySet(LeasedQuerySet["WalMaintenanceJob"]):

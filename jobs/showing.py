@@ -43,8 +43,8 @@ ADVICE = {
         "Put it back in the queue, or cancel it."
     ),
     "NOT_AUTHORISED": gettext_noop(
-        "It asked for a real removal, which this version carries out for nobody. No file was touched. "
-        "Make a plan instead: that shows what would be done."
+        "It asked for a removal that nobody has authorised. No file was touched. "
+        "Make a plan, and let an admin authorise it on the plan's page."
     ),
     "NO_PLAN": gettext_noop(
         "No plan waits for this job: it was discarded or made anew, or the job was put in by hand. No file was "

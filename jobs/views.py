@@ -20,6 +20,7 @@ from accounts.models import Role
 from database.clock import SecondsFromNow
 from database.keyset import Page, UnknownCursor, newest_first
 from frame.addresses import choices, with_query
+from frame.row_counts import rows_at_once
 from jobs import deciding
 from jobs.errors import Refused
 from jobs.forms import JobFilter, ReasonForm
@@ -46,7 +47,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
     if not filters.is_valid():
         raise Http404(_("There is no such kind or status of jobs."))
     cursor = request.GET.get("cursor")
-    page = _page(filters.conditions(), cursor)
+    page = _page(filters.conditions(), cursor, rows_at_once(request, PAGE_ROWS))
     rows = as_shown(page.rows)
     context = {
         "rows": rows,
@@ -73,10 +74,10 @@ def live(request: HttpRequest) -> HttpResponse:
     return render(request, "jobs/_live_rows.html", {"rows": rows, "is_oob": True, **_polling(rows)})
 
 
-def _page(conditions: dict[str, str], cursor: str | None) -> Page[Job]:
+def _page(conditions: dict[str, str], cursor: str | None, size: int) -> Page[Job]:
     jobs = shown(Job.objects.filter(**conditions)).defer("payload")
     try:
-        return newest_first(jobs, columns=("created_at", "id"), cursor=cursor, size=PAGE_ROWS, parse=_possible_key)
+        return newest_first(jobs, columns=("created_at", "id"), cursor=cursor, size=size, parse=_possible_key)
     except UnknownCursor:
         raise Http404(_("This page of the list doesn't exist. Start again from the newest job.")) from None
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from django.contrib import admin
-from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _
+from django.db import connections
+from django.db.models import F, Func, Q, QuerySet, Value
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from database.admin_readonly import NOTHING, ReadOnlyAdmin, history_url, link, link_to, list_url
+from frame.admin_links import rows_link
+from frame.admin_readonly import KEY_ALONE, ReadOnlyAdmin, newest
 from libraries.models import (
     HashRun,
     HashState,
@@ -20,36 +25,83 @@ from libraries.models import (
     ScanSession,
 )
 
+#: Libraries may overlap, and then a path is in each of them.
+MOST_AT_A_PATH = 100
+#: What `LibraryRoot`'s filter and links write into an address.
+OF_LIBRARY = "library__id__exact"
+_DIGEST = re.compile(r"(?:(?P<algorithm>\w+):)?(?P<digest>[0-9a-f]{64})")
+
+
+def of_content(term: str) -> Q:
+    """Rows of one content, by its digest alone or as a group is named; an index begins with these columns."""
+    found = _DIGEST.fullmatch(term.lower())
+    if found is None:
+        return Q(pk__in=[])
+    algorithms = [found["algorithm"]] if found["algorithm"] else LibraryFile.HashAlgorithm.values
+    return Q(hash_algorithm__in=algorithms, content_hash=bytes.fromhex(found["digest"]))
+
+
+def at_path(term: str) -> Q:
+    """The files at exactly this path, below any library or from the root of the disk; by the index of paths."""
+    roots = dict(LibraryRoot.objects.values_list("pk", "root_path"))
+    paths = {term, *(term.removeprefix(f"{root.rstrip('/')}/") for root in roots.values())}
+    rows = LibraryFile.objects.filter(library__in=list(roots))
+    if connections[rows.db].vendor == "postgresql":
+        rows = rows.alias(path=Func(F("relative_path"), function="dedupfs_path_digest"))
+        rows = rows.filter(path__in=[Func(Value(path), function="dedupfs_path_digest") for path in paths])
+    else:
+        rows = rows.filter(relative_path__in=paths)
+    return Q(pk__in=list(rows.values_list("pk", flat=True)[:MOST_AT_A_PATH]))
+
+
+class StateFilter(admin.SimpleListFilter):
+    """What is rare and has no index is looked for among the newest files: asking all of them takes too long."""
+
+    title = gettext_lazy("state, of the newest")
+    parameter_name = "state"
+    states = {
+        "missing": (gettext_lazy("missing"), Q(is_missing=True)),
+        "unhashed": (gettext_lazy("not hashed"), Q(is_missing=False, needs_hash=True)),
+        "failed": (gettext_lazy("not readable"), Q(hash_error_count__gt=0)),
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(name, words) for name, (words, _) in self.states.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[LibraryFile]) -> QuerySet[LibraryFile]:
+        chosen = self.states.get(self.value() or "")
+        return queryset if chosen is None else queryset.filter(chosen[1], newest(LibraryFile))
+
 
 @admin.register(LibraryRoot)
 class LibraryRootAdmin(ReadOnlyAdmin[LibraryRoot]):
-    list_display = ("name", "root_path", "role", "is_paused", "last_scanned_at", "next_scan_at", "removing_at", "files")
+    list_display = (
+        "name",
+        "root_path",
+        "role",
+        "is_paused",
+        "last_scanned_at",
+        "next_scan_at",
+        "removing_at",
+        "files",
+        "requests",
+    )
     list_filter = ("role", "is_paused")
     search_fields = ("name", "root_path")
+    search_help_text = gettext_lazy("Part of its name or of its path")
     ordering = ("name",)
-    links = ("files", "errors", "requests", "history")
-
-    @admin.display(description=gettext_lazy("files"))
-    def files(self, root: LibraryRoot) -> SafeString:
-        return link(list_url("libraries", "libraryfile", library__id__exact=root.pk), _("Its files"))
-
-    @admin.display(description=gettext_lazy("errors"))
-    def errors(self, root: LibraryRoot) -> SafeString:
-        return link(list_url("libraries", "scanerror", library__id__exact=root.pk), _("What could not be read"))
-
-    @admin.display(description=gettext_lazy("requests"))
-    def requests(self, root: LibraryRoot) -> SafeString:
-        return link(list_url("libraries", "scanrequest", library__id__exact=root.pk), _("Its scans"))
-
-    @admin.display(description=gettext_lazy("history"))
-    def history(self, root: LibraryRoot) -> SafeString:
-        return link(history_url("library_roots", root.pk), _("What happened to it"))
+    links = ("state", "files", "errors", "requests", "sessions", "history")
+    state = rows_link("libraries.librarystate", "library", gettext_lazy("state"), gettext_lazy("What was found of it"))
+    files = rows_link("libraries.libraryfile", "library", gettext_lazy("files"), gettext_lazy("Its files"))
+    errors = rows_link("libraries.scanerror", "library", gettext_lazy("errors"), gettext_lazy("What could not be read"))
+    requests = rows_link("libraries.scanrequest", "library", gettext_lazy("requests"), gettext_lazy("Its scans"))
+    sessions = rows_link("libraries.scansession", "library", gettext_lazy("sessions"), gettext_lazy("Walks over it"))
 
 
 @admin.register(LibraryState)
 class LibraryStateAdmin(ReadOnlyAdmin[LibraryState]):
     list_display = (
-        "in_library",
+        "library",
         "mount",
         "mount_note",
         "is_writable",
@@ -61,79 +113,62 @@ class LibraryStateAdmin(ReadOnlyAdmin[LibraryState]):
         "checked_at",
     )
     list_filter = ("mount", "is_writable")
-    list_select_related = ("library",)
+    search_fields = ("library__name", "mount_note")
+    search_help_text = gettext_lazy("Part of the library's name or of the note")
     ordering = ("library_id",)
-
-    @admin.display(description=gettext_lazy("library"))
-    def in_library(self, state: LibraryState) -> SafeString | str:
-        return link_to(state.library)
 
 
 @admin.register(ScanRequest)
 class ScanRequestAdmin(ReadOnlyAdmin[ScanRequest]):
-    list_display = ("id", "in_library", "priority", "status", "requested_by", "attempts", "its_job", "created_at")
+    list_display = ("id", "library", "priority", "status", "requested_by", "attempts", "job", "error", "created_at")
     list_filter = ("status", "priority", "library")
-    list_select_related = ("library", "job")
-    search_fields = ("id", "requested_by", "error")
+    search_fields = ("requested_by", "error", "job__id__exact")
+    search_help_text = gettext_lazy("Its id or its job's, part of who asked, or of the error")
     ordering = ("-created_at", "-id")
     links = ("history",)
-
-    @admin.display(description=gettext_lazy("library"))
-    def in_library(self, request: ScanRequest) -> SafeString | str:
-        return link_to(request.library)
-
-    @admin.display(description=gettext_lazy("job"), empty_value=NOTHING)
-    def its_job(self, request: ScanRequest) -> SafeString | str | None:
-        return None if request.job is None else link_to(request.job)
-
-    @admin.display(description=gettext_lazy("history"))
-    def history(self, request: ScanRequest) -> SafeString:
-        return link(history_url("scan_requests", request.pk), _("What happened to it"))
 
 
 @admin.register(ScanError)
 class ScanErrorAdmin(ReadOnlyAdmin[ScanError]):
-    list_display = ("id", "relative_path", "in_library", "is_folder", "reason", "created_at")
+    list_display = ("id", "relative_path", "library", "session", "is_folder", "reason", "created_at")
     list_filter = ("library", "is_folder")
-    list_select_related = ("library",)
     search_fields = ("relative_path", "reason")
+    search_help_text = gettext_lazy("Part of the path or of the reason, among the newest")
+    is_large = True
     ordering = ("-id",)
-
-    @admin.display(description=gettext_lazy("library"))
-    def in_library(self, error: ScanError) -> SafeString | str:
-        return link_to(error.library)
 
 
 @admin.register(HashState)
 class HashStateAdmin(ReadOnlyAdmin[HashState]):
-    list_display = ("algorithm", "switching_to", "is_due", "is_paused", "retry_at", "updated_at")
+    list_display = ("id", "algorithm", "switching_to", "is_due", "is_paused", "retry_at", "updated_at")
+    links = ("history",)
 
 
 @admin.register(HashRun)
 class HashRunAdmin(ReadOnlyAdmin[HashRun]):
-    list_display = ("job", "phase", "files_done", "files_total", "bytes_done", "bytes_total", "started_at")
+    list_display = ("job_id", "job", "phase", "files_done", "files_total", "bytes_done", "bytes_total", "started_at")
     list_filter = ("phase",)
-    list_select_related = ("job",)
+    search_fields = (KEY_ALONE,)
+    search_help_text = gettext_lazy("Its job's whole id")
     ordering = ("-started_at",)
 
 
 @admin.register(Rehash)
 class RehashAdmin(ReadOnlyAdmin[Rehash]):
-    list_display = ("file_id", "size_bytes", "mtime_ns", "digest")
+    list_display = ("file_id", "file", "size_bytes", "mtime_ns", "content_hash")
+    search_fields = (KEY_ALONE,)
+    search_help_text = gettext_lazy("Its file's id")
+    is_large = True
     ordering = ("-file_id",)
-    shown_as = {"content_hash": "digest"}
-
-    @admin.display(description=gettext_lazy("content hash"))
-    def digest(self, rehash: Rehash) -> str:
-        return bytes(rehash.content_hash).hex()
 
 
 @admin.register(ScanSession)
 class ScanSessionAdmin(ReadOnlyAdmin[ScanSession]):
     list_display = (
         "id",
-        "in_library",
+        "library",
         "status",
+        "job",
         "started_at",
         "finished_at",
         "files_seen",
@@ -142,43 +177,30 @@ class ScanSessionAdmin(ReadOnlyAdmin[ScanSession]):
         "error_count",
     )
     list_filter = ("status", "library")
-    list_select_related = ("library",)
-    search_fields = ("error_message",)
+    search_fields = ("error_message", "job__id__exact")
+    search_help_text = gettext_lazy("Its number, its job's id, or part of the error")
     ordering = ("-id",)
-    links = ("history",)
-
-    @admin.display(description=gettext_lazy("library"), empty_value=NOTHING)
-    def in_library(self, session: ScanSession) -> SafeString | str | None:
-        return None if session.library is None else link_to(session.library)
-
-    @admin.display(description=gettext_lazy("history"))
-    def history(self, session: ScanSession) -> SafeString:
-        return link(history_url("scan_sessions", session.pk), _("What happened to it"))
+    links = ("errors", "history")
+    errors = rows_link("libraries.scanerror", "session", gettext_lazy("errors"), gettext_lazy("What could not be read"))
 
 
 @admin.register(LibraryFile)
 class LibraryFileAdmin(ReadOnlyAdmin[LibraryFile]):
-    list_display = ("id", "relative_path", "in_library", "size_bytes", "is_missing", "needs_hash", "digest")
-    list_filter = ("library", "is_missing", "needs_hash", "hash_algorithm")
-    list_select_related = ("library",)
+    list_display = ("id", "relative_path", "library", "size_bytes", "is_missing", "needs_hash", "content_hash")
+    list_filter = ("library", StateFilter)
     search_fields = ("relative_path",)
-    search_help_text = gettext_lazy("A part of the path; in a large library choose the library first")
+    search_help_text = gettext_lazy("A whole path, a digest or an id; part of a path, among the newest files")
+    is_large = True
     ordering = ("-id",)
-    shown_as = {"content_hash": "digest", "sample_hash": "sample"}
     links = ("thumbnails",)
+    thumbnails = rows_link("thumbnails.thumbnail", "file", gettext_lazy("thumbnails"), gettext_lazy("Its thumbnails"))
 
-    @admin.display(description=gettext_lazy("library"))
-    def in_library(self, file: LibraryFile) -> SafeString | str:
-        return link_to(file.library)
+    def meant(self, term: str) -> Q:
+        return super().meant(term) | of_content(term) | at_path(term)
 
-    @admin.display(description=gettext_lazy("content hash"), empty_value=NOTHING)
-    def digest(self, file: LibraryFile) -> str | None:
-        return None if file.content_hash is None else bytes(file.content_hash).hex()
-
-    @admin.display(description=gettext_lazy("sample hash"), empty_value=NOTHING)
-    def sample(self, file: LibraryFile) -> str | None:
-        return None if file.sample_hash is None else bytes(file.sample_hash).hex()
-
-    @admin.display(description=gettext_lazy("thumbnails"))
-    def thumbnails(self, file: LibraryFile) -> SafeString:
-        return link(list_url("thumbnails", "thumbnail", file__id__exact=file.pk), _("Its thumbnails"))
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        """SQLite has an index of a library's files by their paths, and would sort all of them by anything else."""
+        is_sqlite = connections[LibraryFile.objects.db].vendor == "sqlite"
+        return (
+            ("library_id", "relative_path") if is_sqlite and set(request.GET) - {"p"} == {OF_LIBRARY} else self.ordering
+        )

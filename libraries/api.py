@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from ninja.errors import HttpError
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StringConstraints
 
 from accounts.guarding import ApiRequest, needs
 from accounts.models import Role
-from jobs.api import whole
+from jobs.api import Asked, problems, whole
 from libraries import adding, changing, removing
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError
 from libraries.names import to_display
@@ -25,18 +25,6 @@ LARGEST_PAGE = 1000
 LARGEST = 2**63 - 1
 
 router = Router(tags=["libraries"])
-
-
-class Problem(Schema):
-    """Every answer that isn't a success: one sentence for a person."""
-
-    detail: str
-
-
-class Asked(Schema):
-    """What a caller sends. Unknown fields are refused: a mistyped one must not be left out silently."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 Name = Annotated[
@@ -134,10 +122,6 @@ class ErrorPage(Schema):
 class ErrorFilter(Schema):
     limit: int = Field(PAGE_SIZE, ge=1, le=LARGEST_PAGE)
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
-
-
-def problems(*codes: int) -> dict[int, type[Problem]]:
-    return dict.fromkeys(codes, Problem)
 
 
 def find(library_id: int) -> LibraryRoot:

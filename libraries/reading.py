@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from stat import S_ISREG
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ UNIT_FILES = 2_000
 UNIT_BYTES = 16 << 20
 
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: What the column holds.
 PATH_CHARACTERS = 4096
 
@@ -240,10 +240,14 @@ def open_folder(root: bytes, folder: bytes) -> int:
     """A handle of a folder below `root`. Each step is opened from the one before: no link on the way is followed, and
     no path is too long."""
     steps = _steps(folder) if folder else []
-    handle = os.open(root, _OPEN_FOLDER)
-    for name in steps:
+    return open_below(os.open(root, OPEN_FOLDER), steps)
+
+
+def open_below(handle: int, names: Iterable[bytes]) -> int:
+    """The folder that these names lead to, one step after the other; `handle` is closed on the way."""
+    for name in names:
         try:
-            below = os.open(name, _OPEN_FOLDER, dir_fd=handle)
+            below = os.open(name, OPEN_FOLDER, dir_fd=handle)
         finally:
             os.close(handle)
         handle = below

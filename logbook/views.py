@@ -11,6 +11,7 @@ from django_htmx.middleware import HtmxDetails
 
 from database.keyset import UnknownCursor, newest_first
 from frame.addresses import Choice, choices, with_query
+from frame.row_counts import rows_at_once
 from logbook.models import LogbookEvent, LogbookItem
 from logbook.showing import as_shown, kind_words, shown
 
@@ -30,7 +31,8 @@ def event_list(request: HttpRequest) -> HttpResponse:
         events = events.filter(item__item_type=chosen)
     cursor = request.GET.get("cursor")
     try:
-        page = newest_first(events, columns=("id",), cursor=cursor, size=PAGE_ROWS, parse=int)
+        size = rows_at_once(request, PAGE_ROWS)
+        page = newest_first(events, columns=("id",), cursor=cursor, size=size, parse=int)
     except UnknownCursor:
         raise Http404(_("This page of the logbook doesn't exist. Start again from the newest event.")) from None
     context = {

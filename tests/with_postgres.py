@@ -1,7 +1,8 @@
 """Run a command beside a real PostgreSQL of its own: `python -m tests.with_postgres COMMAND …`.
 
 The server listens on a free loopback port, keeps its files in a temporary folder and is gone afterwards. The command
-finds it in DATABASE_URL. Its user is no superuser: it may make databases and roles, as `docs/operating.md` asks for.
+finds it in DATABASE_URL. Its user is no superuser: it may make databases and roles, as `docs/operating/postgresql.md`
+asks for.
 """
 
 from __future__ import annotations

@@ -90,10 +90,10 @@ def request(
 
 def ready(file_ids: Iterable[int], max_dimension: int = DIMENSION, format: str = FORMAT) -> dict[int, Thumbnail]:
     """The thumbnails that can be shown at once, by file id; never one of what the file was before it changed."""
-    rows = Thumbnail.objects.filter(
-        file_id__in=list(file_ids), status=Thumbnail.Status.READY, max_dimension=max_dimension, format=format
-    )
-    found = rows.select_related("file").defer(*_DEFERRED)
+    # A file has few of them. Asked for the status as well, SQLite would go through all that are ready.
+    rows = Thumbnail.objects.filter(file_id__in=list(file_ids)).select_related("file").defer(*_DEFERRED)
+    wanted = (Thumbnail.Status.READY, max_dimension, format)
+    found = (row for row in rows if (row.status, row.max_dimension, row.format) == wanted)
     return {row.file_id: row for row in found if is_of_now(row)}
 
 

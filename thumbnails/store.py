@@ -21,9 +21,9 @@ from typing import NamedTuple
 from django.conf import settings
 
 from database.crash_points import reach
+from libraries.reading import OPEN_FOLDER
 from thumbnails.errors import ThumbnailsError
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SHARD = re.compile(r"[0-9a-f]{2}")
@@ -216,7 +216,7 @@ def _step(above: int, name: str, *, make: bool = False) -> Iterator[int]:
 
 def _open(name: str | bytes, above: int | None = None) -> int:
     try:
-        return os.open(name, _FOLDER, dir_fd=above)
+        return os.open(name, OPEN_FOLDER, dir_fd=above)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             shown = os.fsdecode(name)

@@ -16,7 +16,7 @@ from trash.folders import Trash
 from trash.item_storing import Done, Intent, Planned
 from trash.models import TrashItem
 from trash.moving import Place
-from trash.proving import Found, Prover, Wanted, metadata_differs, open_wanted
+from trash.proving import Found, Prover, metadata_differs, open_wanted
 from trash.refusing import Refusal, Stranded, refused
 
 SKIPPED, TRASHED, DELETED = (
@@ -69,14 +69,12 @@ class FileActing:
         item, keeper = intent.item, intent.item.keeper
         folder = self.ground.folder(item.library_id, item.path.rpartition("/")[0], "VICTIM_GONE")
         at = Place(folder.handle, intent.name)
-        victim = open_wanted(at.folder, at.name, Wanted(item.size, item.mtime_ns, item.inode), "VICTIM")
+        victim = open_wanted(at.folder, at.name, item, "VICTIM")
         try:
             keeper_path = to_bytes(keeper.path)
             keeper_folder = self.ground.folder(keeper.library_id, keeper.path.rpartition("/")[0], "KEEPER_GONE")
             keeper_at = Place(keeper_folder.handle, keeper_path.rpartition(b"/")[2])
-            stays = open_wanted(
-                keeper_at.folder, keeper_at.name, Wanted(keeper.size, keeper.mtime_ns, keeper.inode), "KEEPER"
-            )
+            stays = open_wanted(keeper_at.folder, keeper_at.name, keeper, "KEEPER")
             try:
                 self.ground.refuse_other_disk(keeper_folder, stays)
                 self.ground.refuse_young(keeper_folder, stays.info)

@@ -3,106 +3,98 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.db.models import Q
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from database.admin_readonly import NOTHING, ReadOnlyAdmin, history_url, link, link_to, list_url
+from duplicates.models import Plan
+from frame.admin_links import link_by_key, rows_link
+from frame.admin_readonly import ReadOnlyAdmin
 from trash.models import Act, RemovedFolder, Switches, TrashItem
 
 
 @admin.register(Act)
 class ActAdmin(ReadOnlyAdmin[Act]):
     list_display = (
-        "id", "verb", "status", "its_plan", "authorised_by", "authorised_at", "is_paused", "file_count", "done_count",
-        "skipped_count", "trashed_count", "its_job",
-    )  # fmt: skip
+        "id",
+        "verb",
+        "status",
+        "plan",
+        "job",
+        "files",
+        "authorised_by",
+        "authorised_at",
+        "is_paused",
+        "file_count",
+        "done_count",
+        "skipped_count",
+        "trashed_count",
+    )
     list_filter = ("verb", "status", "is_paused")
-    list_select_related = ("plan", "job")
-    search_fields = ("key", "authorised_by", "=plan__id", "=job__id")
-    search_help_text = gettext_lazy("Its key, who authorised it, the number of its plan, or its job")
+    search_fields = ("key", "authorised_by", "note", "job__id__exact")
+    search_help_text = gettext_lazy("Its number or its job's id, part of its key, of who authorised it or of its note")
     ordering = ("-id",)
-    links = ("files", "folders", "history")
-
-    @admin.display(description=gettext_lazy("plan"), empty_value=NOTHING)
-    def its_plan(self, act: Act) -> SafeString | str | None:
-        return None if act.plan is None else link_to(act.plan)
-
-    @admin.display(description=gettext_lazy("job"), empty_value=NOTHING)
-    def its_job(self, act: Act) -> SafeString | str | None:
-        return None if act.job is None else link_to(act.job)
-
-    @admin.display(description=gettext_lazy("files"))
-    def files(self, act: Act) -> SafeString:
-        return link(list_url("trash", "trashitem", act__id__exact=act.pk), _("Its files"))
-
-    @admin.display(description=gettext_lazy("folders"))
-    def folders(self, act: Act) -> SafeString:
-        return link(list_url("trash", "removedfolder", act__id__exact=act.pk), _("Folders that went with it"))
-
-    @admin.display(description=gettext_lazy("history"))
-    def history(self, act: Act) -> SafeString:
-        return link(history_url("acts", act.pk), _("What happened to it"))
-
-
-class BelowAct:
-    """Rows that name libraries, which may be gone: their keys are shown, nothing is looked up."""
-
-    @admin.display(description=gettext_lazy("act"))
-    def its_act(self, row: TrashItem | RemovedFolder) -> SafeString | str:
-        return link_to(row.act)
-
-    @admin.display(description=gettext_lazy("library"))
-    def library_key(self, row: TrashItem | RemovedFolder) -> int:
-        return row.library_id
+    links = ("files", "taken", "folders", "history")
+    files = rows_link("trash.trashitem", "act", gettext_lazy("files"), gettext_lazy("Its files"))
+    taken = rows_link(
+        "trash.trashitem", "left_by", gettext_lazy("taken out"), gettext_lazy("What it took out of a trash")
+    )
+    folders = rows_link(
+        "trash.removedfolder", "act", gettext_lazy("folders"), gettext_lazy("Folders that went with it")
+    )
 
 
 @admin.register(TrashItem)
-class TrashItemAdmin(BelowAct, ReadOnlyAdmin[TrashItem]):
-    list_display = ("id", "its_act", "status", "reason_code", "library_key", "path", "acted_at", "left_at")
-    list_filter = ("status", "is_last_copy")
-    list_select_related = ("act", "plan_file")
-    search_fields = ("plan_file__relative_path", "=reason_code", "=act__key")
-    search_help_text = gettext_lazy("Part of its path, a reason code, or its act's key")
+class TrashItemAdmin(ReadOnlyAdmin[TrashItem]):
+    list_display = (
+        "id",
+        "status",
+        "reason_code",
+        "act",
+        "plan",
+        "library",
+        "path",
+        "is_last_copy",
+        "acted_at",
+        "left_by",
+        "left_at",
+    )
+    list_filter = ("status",)
+    joins = ("plan_file",)
+    search_fields = ("plan_file__relative_path", "reason_code", "reason")
+    search_help_text = gettext_lazy(
+        "Its number or its act's whole key; part of its path or of the reason, among the newest"
+    )
+    is_large = True
     ordering = ("-id",)
-    shown_as = {
-        "library": "library_key", "act": "its_act", "plan_file": "its_file", "left_by": "its_taker",
-        "path_key": "path_digest",
-    }  # fmt: skip
-    links = ("path",)
+    links = ("path", "plan", "history")
+
+    def meant(self, term: str) -> Q:
+        """An act is looked up first: its items have an index, and a join would have none."""
+        acts = Act.objects.filter(key=term).values_list("pk", flat=True)
+        return super().meant(term) | Q(act__in=list(acts))
 
     @admin.display(description=gettext_lazy("path"))
     def path(self, item: TrashItem) -> str:
         return item.plan_file.relative_path
 
-    @admin.display(description=gettext_lazy("file of the plan"))
-    def its_file(self, item: TrashItem) -> SafeString | str:
-        return link_to(item.plan_file)
-
-    @admin.display(description=gettext_lazy("taken out by"), empty_value=NOTHING)
-    def its_taker(self, item: TrashItem) -> SafeString | str | None:
-        return None if item.left_by is None else link_to(item.left_by)
-
-    @admin.display(description=gettext_lazy("path key"))
-    def path_digest(self, item: TrashItem) -> str:
-        return bytes(item.path_key).hex()
+    @admin.display(description=gettext_lazy("plan"))
+    def plan(self, item: TrashItem) -> SafeString | str:
+        key = item.plan_file.plan_id
+        return link_by_key(Plan, key, _("plan %(number)s") % {"number": key})
 
 
 @admin.register(RemovedFolder)
-class RemovedFolderAdmin(BelowAct, ReadOnlyAdmin[RemovedFolder]):
-    list_display = ("id", "its_act", "library_key", "folder", "is_back")
+class RemovedFolderAdmin(ReadOnlyAdmin[RemovedFolder]):
+    list_display = ("id", "act", "library", "folder", "is_back")
     list_filter = ("is_back",)
-    list_select_related = ("act",)
-    search_fields = ("folder", "=act__key")
+    search_fields = ("folder", "act__key__exact")
+    search_help_text = gettext_lazy("Part of the folder's path, or its act's whole key")
     ordering = ("-id",)
-    shown_as = {"library": "library_key", "act": "its_act"}
 
 
 @admin.register(Switches)
 class SwitchesAdmin(ReadOnlyAdmin[Switches]):
     list_display = ("id", "is_acting_allowed", "is_removing_allowed", "empty_after_days", "updated_by", "updated_at")
     links = ("history",)
-
-    @admin.display(description=gettext_lazy("history"))
-    def history(self, switches: Switches) -> SafeString:
-        return link(history_url("switches", switches.pk), _("Who changed it"))

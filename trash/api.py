@@ -11,22 +11,18 @@ from typing import Annotated, Any, Literal
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
-from ninja.errors import HttpError
 from pydantic import AwareDatetime, BeforeValidator, Field, StrictInt, StringConstraints, model_validator
 
 from accounts.guarding import ApiRequest, needs
 from accounts.models import Role
 from duplicates.models import group_key
-from jobs.api import Asked, Problem, whole
+from jobs.api import Asked, problems, whole
+from jobs.api_paging import LARGEST_KEY, PageAsked, key_of, newest_page
 from libraries.names import to_display
 from trash import authorising
 from trash.act_results import items_of, page_after
 from trash.choosing_items import MOST_DAYS, MOST_ITEMS
 from trash.models import Act, TrashItem
-
-PAGE_SIZE = 50
-LARGEST_PAGE = 1000
-LARGEST = 2**63 - 1
 
 router = Router(tags=["acting"])
 
@@ -34,8 +30,8 @@ router = Router(tags=["acting"])
 VerbWord = Literal["act", "undo", "empty"]
 ActStatus = Literal["authorised", "running", "completed", "cancelled", "failed", "void"]
 ItemStatus = Literal["intended", "skipped", "trashed", "deleted", "undoing", "undone", "emptying", "emptied"]
-Count = Annotated[StrictInt, Field(ge=0, le=LARGEST), BeforeValidator(whole)]
-Key = Annotated[StrictInt, Field(ge=1, le=LARGEST), BeforeValidator(whole)]
+Count = Annotated[StrictInt, Field(ge=0, le=LARGEST_KEY), BeforeValidator(whole)]
+Key = Annotated[StrictInt, Field(ge=1, le=LARGEST_KEY), BeforeValidator(whole)]
 Days = Annotated[StrictInt, Field(ge=0, le=MOST_DAYS), BeforeValidator(whole)]
 
 
@@ -101,13 +97,8 @@ class ItemPage(Schema):
 
 
 # --- What is asked ----------------------------------------------------------------------------------------
-class PageAsked(Schema):
-    limit: int = Field(PAGE_SIZE, ge=1, le=LARGEST_PAGE)
-    cursor: str | None = Field(None, description="`next_cursor` of the page before.")
-
-
 class ActsAsked(PageAsked):
-    plan_id: int | None = Field(None, ge=1, le=LARGEST)
+    plan_id: int | None = Field(None, ge=1, le=LARGEST_KEY)
     status: ActStatus | None = None
     verb: VerbWord | None = None
 
@@ -152,14 +143,10 @@ class Emptying(Which):
     files: Count = Field(description="How many files that are, as a person has read it.")
 
 
-def _problems(*codes: int) -> dict[int, type[Problem]]:
-    return dict.fromkeys(codes, Problem)
-
-
 # --- Authorising ------------------------------------------------------------------------------------------
 @router.post(
     "/plans/{int:plan_id}/authorise",
-    response={201: ActOut, **_problems(401, 403, 404, 409, 413, 422)},
+    response={201: ActOut, **problems(401, 403, 404, 409, 413, 422)},
     summary="Let a plan be carried out",
 )
 @needs(Role.ADMIN, authorises=True)
@@ -172,7 +159,7 @@ def authorise_plan(request: ApiRequest, plan_id: int, asked: Authorising) -> Sta
 
 @router.post(
     "/trash/empty",
-    response={201: ActOut, **_problems(401, 403, 404, 409, 413, 422)},
+    response={201: ActOut, **problems(401, 403, 404, 409, 413, 422)},
     summary="Let files of the trash be removed for good",
 )
 @needs(Role.ADMIN, authorises=True)
@@ -184,7 +171,7 @@ def empty_trash(request: ApiRequest, asked: Emptying) -> Status[ActOut]:
 
 @router.post(
     "/trash/undo",
-    response={201: ActOut, **_problems(401, 403, 404, 409, 413, 422)},
+    response={201: ActOut, **problems(401, 403, 404, 409, 413, 422)},
     summary="Bring files back from the trash",
 )
 @needs(Role.OPERATOR)
@@ -194,20 +181,15 @@ def undo_trash(request: ApiRequest, asked: Which) -> Status[ActOut]:
 
 
 # --- What was authorised ----------------------------------------------------------------------------------
-@router.get("/acts", response={200: ActPage, **_problems(401, 403, 422)}, summary="List the acts, newest first")
+@router.get("/acts", response={200: ActPage, **problems(401, 403, 422)}, summary="List the acts, newest first")
 @needs(Role.VIEWER)
 def list_acts(request: HttpRequest, asked: Query[ActsAsked]) -> ActPage:
     wanted = {name: getattr(asked, name) for name in ("plan_id", "status", "verb") if getattr(asked, name) is not None}
-    rows = Act.objects.filter(**wanted).order_by("-pk")
-    before = _key(asked.cursor)
-    found = list((rows if before is None else rows.filter(pk__lt=before))[: asked.limit + 1])
-    page = found[: asked.limit]
-    return ActPage(
-        items=[_shown(act) for act in page], next_cursor=str(page[-1].pk) if len(found) > asked.limit else None
-    )
+    page, next_cursor = newest_page(Act.objects.filter(**wanted), asked)
+    return ActPage(items=[_shown(act) for act in page], next_cursor=next_cursor)
 
 
-@router.get("/acts/{int:act_id}", response={200: ActOut, **_problems(401, 403, 404)}, summary="Read one act")
+@router.get("/acts/{int:act_id}", response={200: ActOut, **problems(401, 403, 404)}, summary="Read one act")
 @needs(Role.VIEWER)
 def get_act(request: HttpRequest, act_id: int) -> ActOut:
     return _shown(authorising.find(act_id))
@@ -215,7 +197,7 @@ def get_act(request: HttpRequest, act_id: int) -> ActOut:
 
 @router.post(
     "/acts/{int:act_id}/stop",
-    response={200: ActOut, **_problems(401, 403, 404, 409)},
+    response={200: ActOut, **problems(401, 403, 404, 409)},
     summary="Stop an act before it begins, or cancel it between two files",
 )
 @needs(Role.ADMIN)
@@ -225,7 +207,7 @@ def stop_act(request: ApiRequest, act_id: int) -> ActOut:
 
 @router.post(
     "/acts/{int:act_id}/pause",
-    response={200: ActOut, **_problems(401, 403, 404, 409)},
+    response={200: ActOut, **problems(401, 403, 404, 409)},
     summary="Let an act rest after the files in hand",
 )
 @needs(Role.ADMIN)
@@ -235,7 +217,7 @@ def pause_act(request: ApiRequest, act_id: int) -> ActOut:
 
 @router.post(
     "/acts/{int:act_id}/resume",
-    response={200: ActOut, **_problems(401, 403, 404, 409)},
+    response={200: ActOut, **problems(401, 403, 404, 409)},
     summary="Let a paused act go on",
 )
 @needs(Role.ADMIN, authorises=True)
@@ -247,7 +229,7 @@ def resume_act(request: ApiRequest, act_id: int) -> ActOut:
 # --- Files ------------------------------------------------------------------------------------------------
 @router.get(
     "/acts/{int:act_id}/items",
-    response={200: ItemPage, **_problems(401, 403, 404, 422)},
+    response={200: ItemPage, **problems(401, 403, 404, 422)},
     summary="List what became of an act's files",
 )
 @needs(Role.VIEWER)
@@ -256,35 +238,23 @@ def list_act_items(request: HttpRequest, act_id: int, asked: Query[ItemsAsked]) 
     rows: QuerySet[TrashItem] = items_of(authorising.find(act_id))
     if asked.status is not None:
         rows = rows.filter(status=asked.status)
-    page, after = page_after(rows, _key(asked.cursor) or 0, asked.limit)
+    page, after = page_after(rows, key_of(asked.cursor) or 0, asked.limit)
     return ItemPage(items=[_item(item) for item in page], next_cursor=None if after is None else str(after))
 
 
 @router.get(
     "/trash/items",
-    response={200: ItemPage, **_problems(401, 403, 422)},
+    response={200: ItemPage, **problems(401, 403, 422)},
     summary="List what lies in the trash, newest first",
 )
 @needs(Role.VIEWER)
 def list_trash_items(request: HttpRequest, asked: Query[PageAsked]) -> ItemPage:
-    rows = TrashItem.objects.filter(status=TrashItem.Status.TRASHED).select_related("plan_file").order_by("-pk")
-    before = _key(asked.cursor)
-    found = list((rows if before is None else rows.filter(pk__lt=before))[: asked.limit + 1])
-    page = found[: asked.limit]
-    return ItemPage(
-        items=[_item(item) for item in page], next_cursor=str(page[-1].pk) if len(found) > asked.limit else None
-    )
+    rows = TrashItem.objects.filter(status=TrashItem.Status.TRASHED).select_related("plan_file")
+    page, next_cursor = newest_page(rows, asked)
+    return ItemPage(items=[_item(item) for item in page], next_cursor=next_cursor)
 
 
 # --- What every one needs ---------------------------------------------------------------------------------
-def _key(cursor: str | None) -> int | None:
-    if cursor is None:
-        return None
-    if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 19 or int(cursor) > LARGEST:
-        raise HttpError(422, f"cursor: {cursor[:80]!r} is not a cursor of this list")
-    return int(cursor)
-
-
 def _shown(act: Act) -> ActOut:
     return ActOut(**{name: getattr(act, name) for name in _COLUMNS}, note=to_display(act.note))
 

@@ -26,7 +26,7 @@ from trash.refusing import Refusal
 
 #: Folders of one transaction.
 PORTION = 200
-OpenTrash = Callable[[Ground, Folder], Trash]
+OpenTrash = Callable[[Folder], Trash]
 Key = tuple[int, str]
 
 
@@ -150,7 +150,7 @@ def _note(empty: list[_Empty], ground: Ground, open_trash: OpenTrash) -> None:
         skip = len(start) + 1 if start else 0
         lines = [manifest.folder_line(to_bytes(each.key[1][skip:]), each.info, each.attributes) for each in some]
         try:
-            with open_trash(ground, folder) as trash:
+            with open_trash(folder) as trash:
                 trash.write_manifest(lines)
         except (OSError, Refusal) as error:
             raise ActFailed("NO_TRASH", f"Empty folders can't be noted in the trash, so they stay: {error}") from None

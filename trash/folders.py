@@ -17,14 +17,13 @@ from stat import S_IMODE
 from typing import Any, Self
 
 from libraries.excluding import TRASH
-from libraries.reading import open_folder
+from libraries.reading import OPEN_FOLDER, open_folder
 from trash import manifest, steps
 from trash.refusing import Refusal
 
 NAME = TRASH.encode()
 FILES = b"files"
 MANIFEST = b"manifest.jsonl"
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
@@ -51,7 +50,7 @@ class Trash:
                 os.close(handle)
 
     # --- The manifest -------------------------------------------------------------------------------------
-    def write_manifest(self, lines: Iterable[dict[str, Any]]) -> None:
+    def write_manifest(self, lines: Iterable[str]) -> None:
         """On the disk when this returns."""
         data = manifest.written(lines)
         if not data:
@@ -123,7 +122,7 @@ def open_trash(root: bytes, folder: bytes, key: str, *, is_made: bool) -> Trash:
 
 def _open_or_make(name: bytes, parent: int, *, is_made: bool) -> int:
     try:
-        return os.open(name, _OPEN_FOLDER, dir_fd=parent)
+        return os.open(name, OPEN_FOLDER, dir_fd=parent)
     except FileNotFoundError:
         if not is_made:
             raise
@@ -136,7 +135,7 @@ def _open_or_make(name: bytes, parent: int, *, is_made: bool) -> int:
     with suppress(FileExistsError):
         steps.mkdir(name, 0o700, dir_fd=parent)
     steps.sync(parent)
-    return os.open(name, _OPEN_FOLDER, dir_fd=parent)
+    return os.open(name, OPEN_FOLDER, dir_fd=parent)
 
 
 def _refuse_foreign(mount: int, top: int) -> None:
@@ -178,7 +177,7 @@ def keys_in(root: bytes, folder: bytes) -> list[str]:
     except FileNotFoundError:
         return []
     try:
-        top = os.open(NAME, _OPEN_FOLDER, dir_fd=mount)
+        top = os.open(NAME, OPEN_FOLDER, dir_fd=mount)
     except (FileNotFoundError, NotADirectoryError):
         return []
     finally:
@@ -203,11 +202,11 @@ def clear(root: bytes, folder: bytes, key: str) -> bool:
 
 def _clear(mount: int, key: str) -> bool:
     try:
-        top = os.open(NAME, _OPEN_FOLDER, dir_fd=mount)
+        top = os.open(NAME, OPEN_FOLDER, dir_fd=mount)
     except FileNotFoundError:
         return True
     try:
-        folder = os.open(key.encode(), _OPEN_FOLDER, dir_fd=top)
+        folder = os.open(key.encode(), OPEN_FOLDER, dir_fd=top)
     except FileNotFoundError:
         _remove_empty(NAME, mount)
         return True

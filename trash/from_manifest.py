@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from libraries.names import to_display, to_text
 from libraries.reading import reason_of
 from trash import locking, manifest, steps
-from trash.folders import KEY, NAME, Trash, info_of, keys_in, open_trash
+from trash.folders import KEY, MANIFEST, NAME, Trash, info_of, keys_in, open_trash
 from trash.making_folders import Folders, WasFolder, clear_half_made, steps_of, was_folder
 from trash.putting_back import Entry, PuttingBack
 from trash.refusing import Refusal
@@ -101,7 +101,7 @@ def _where(folder: bytes) -> tuple[bytes, list[str]]:
         raise BadTrash(f"“{shown}” is a link; a trash is never looked for behind one.")
     if whole.name == NAME.decode():
         root = os.fsencode(whole.parent)
-        keys = _keys(root)
+        keys = _newest_first(root, _keys(root))
     elif whole.parent.name == NAME.decode() and KEY.fullmatch(whole.name):
         root, keys = os.fsencode(whole.parent.parent), [whole.name]
     else:
@@ -119,6 +119,18 @@ def _keys(root: bytes) -> list[str]:
         return keys_in(root, b"")
     except OSError as error:
         raise BadTrash(_not_opened(root, error)) from None
+
+
+def _newest_first(root: bytes, keys: list[str]) -> list[str]:
+    """A path that went twice gets its latest file back. A manifest's time is that of the last file it tells of."""
+
+    def written(key: str) -> int:
+        try:
+            return os.lstat(b"/".join((root, NAME, key.encode(), MANIFEST))).st_mtime_ns
+        except FileNotFoundError:
+            return 0  # opening it tells what is wrong
+
+    return sorted(keys, key=written, reverse=True)
 
 
 def _opened(root: bytes, key: str) -> Trash:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from django.db import connections
 
 from database.crash_points import reach
-from database.portions import portions
+from database.many_keys import among, keys
 from database.routing import EXECUTOR
 from jobs.enforcing import transaction_on
 from jobs.errors import LeaseLost
@@ -29,8 +29,6 @@ POINT = "record"
 LIVING = ", ".join(repr(status.value) for status in Act.LIVING)
 OPEN = ", ".join(repr(status.value) for status in TrashItem.OPEN)
 _NOW = {"sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'now')", "postgresql": "STATEMENT_TIMESTAMP()"}
-#: Keys in one question.
-MOST_KEYS = 500
 
 _NEXT = """
 SELECT v.id, v.file_id, v.library_id, v.relative_path, v.size_bytes, v.mtime_ns, v.inode, v.hash_algorithm,
@@ -43,7 +41,12 @@ SELECT v.id, v.file_id, v.library_id, v.relative_path, v.size_bytes, v.mtime_ns,
 _INTEND = """
 INSERT INTO trash_items (act_id, plan_file_id, status, reason_code, reason, library_id, path_key, trash_folder, device,
                          inode)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+{rows}"""
+_INTENDED = {
+    "sqlite": "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+    "postgresql": "SELECT * FROM UNNEST(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[],"
+    " %s::bytea[], %s::text[], %s::bigint[], %s::bigint[])",
+}
 _INTEND_AGAIN = """
 UPDATE trash_items SET trash_folder = %s, device = %s, inode = %s
  WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
@@ -53,14 +56,15 @@ UPDATE trash_items SET status = 'skipped', reason_code = %s, reason = %s
 _DONE = """
 UPDATE trash_items SET status = %s, reason_code = %s, reason = %s, linked_inode = %s, acted_at = {now}
  WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
-#: The same for most of them, with less to write.
+#: The same for most of them, all at once.
 _TRASHED = """
 UPDATE trash_items SET status = 'trashed', acted_at = {now}
- WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
+ WHERE act_id = %s AND status = 'intended' AND plan_file_id {among}"""
 #: By its id and its place: a scan may have given the row to another path meanwhile.
 _MISSING = """
-UPDATE library_files SET is_missing = {true}, updated_at = {now}
- WHERE id = %s AND library_id = %s AND relative_path = %s"""
+UPDATE library_files SET is_missing = {true}, updated_at = {now} FROM plan_files p
+ WHERE p.id {among} AND library_files.id = p.file_id AND library_files.library_id = p.library_id
+   AND library_files.relative_path = p.relative_path"""
 _LINKED = """
 UPDATE library_files SET inode = %s, device = %s, mtime_ns = %s, hashed_mtime_ns = %s, ctime_ns = %s, nlink = %s,
        updated_at = {now}
@@ -73,7 +77,7 @@ UPDATE acts SET done_count = done_count + %s, skipped_count = skipped_count + %s
  WHERE id = %s"""
 _GOING = """
 SELECT DISTINCT x.file_id FROM acts a JOIN plan_files x ON x.plan_id = a.plan_id
- WHERE a.verb = 'act' AND a.status IN ({living}) AND x.role = 'remove' AND NOT x.is_out AND x.file_id IN ({marks})"""
+ WHERE a.verb = 'act' AND a.status IN ({living}) AND x.role = 'remove' AND NOT x.is_out AND x.file_id {among}"""
 
 
 class Kept(NamedTuple):
@@ -172,12 +176,9 @@ def _planned(row: tuple[Any, ...]) -> Planned:
 
 def going_elsewhere(file_ids: Iterable[int]) -> set[int]:
     """Those of the files that an act which lives is about to take away."""
-    found: set[int] = set()
     with connections[EXECUTOR].cursor() as cursor:
-        for some in portions(list(set(file_ids)), MOST_KEYS):
-            cursor.execute(_GOING.format(living=LIVING, marks=", ".join(["%s"] * len(some))), list(some))
-            found.update(key for (key,) in cursor.fetchall())
-    return found
+        cursor.execute(_GOING.format(living=LIVING, among=among(EXECUTOR)), [keys(EXECUTOR, set(file_ids))])
+        return {key for (key,) in cursor.fetchall()}
 
 
 def touched_inodes(act_id: int) -> set[tuple[int, int]]:
@@ -194,7 +195,12 @@ def intend(act_id: int, intents: Sequence[Intent]) -> None:
     again = [each for each in intents if each.item.is_intended]
     with connections[EXECUTOR].cursor() as cursor:
         if new:
-            cursor.executemany(_INTEND, new)
+            vendor = connections[EXECUTOR].vendor
+            sql = _INTEND.format(rows=_INTENDED[vendor])
+            if vendor == "sqlite":
+                cursor.executemany(sql, new)
+            else:
+                cursor.execute(sql, [list(column) for column in zip(*new, strict=True)])
         if some := [each for each in again if not each.code]:
             rows = [(each.trash_folder, *_inode(each.info), act_id, each.item.id) for each in some]
             cursor.executemany(_INTEND_AGAIN, rows)
@@ -220,7 +226,7 @@ def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> None:
     """Write what became of files that were intended, and what the index knows of them from now on."""
     skipped = [(each.code, each.reason, act_id, each.item.id) for each in outcomes if each.status == "skipped"]
     done = [each for each in outcomes if each.status != "skipped"]
-    plain = [(act_id, each.item.id) for each in done if _is_plain(each)]
+    plain = [each.item.id for each in done if _is_plain(each)]
     rows = [
         (each.status, each.code, each.reason, each.linked and signed(each.linked.st_ino), act_id, each.item.id)
         for each in done
@@ -228,10 +234,13 @@ def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> None:
     ]
     changed, now = 0, _moment()
     with connections[EXECUTOR].cursor() as cursor:
-        for sql, some in ((_SKIP, skipped), (_TRASHED, plain), (_DONE, rows)):
+        for sql, some in ((_SKIP, skipped), (_DONE, rows)):
             if some:
-                cursor.executemany(sql.format(now=now), some)
+                cursor.executemany(_written(sql, now), some)
                 changed += cursor.rowcount
+        if plain:
+            cursor.execute(_written(_TRASHED, now), [act_id, keys(EXECUTOR, plain)])
+            changed += cursor.rowcount
     if changed != len(outcomes):
         raise LeaseLost(f"act {act_id}: somebody else has settled files that were in hand")
     _store_index(done, now)
@@ -243,11 +252,11 @@ def _is_plain(done: Done) -> bool:
 
 def _store_index(done: Sequence[Done], now: str) -> None:
     """Only what is certain: whoever is linked has the content of the file that stays, so its digest holds."""
-    gone = [(each.item.file_id, each.item.library_id, each.item.path) for each in done if each.linked is None]
+    gone = [each.item.id for each in done if each.linked is None]
     linked = [each for each in done if each.linked is not None]
     with connections[EXECUTOR].cursor() as cursor:
         if gone:
-            cursor.executemany(_written(_MISSING, now), gone)
+            cursor.execute(_written(_MISSING, now), [keys(EXECUTOR, gone)])
         if linked:
             cursor.executemany(_written(_LINKED, now), [_linked_row(each) for each in linked])
 
@@ -277,7 +286,7 @@ def count(act_id: int, counted: Counted) -> None:
 
 def _written(sql: str, now: str | None = None) -> str:
     vendor = connections[EXECUTOR].vendor
-    return sql.format(now=now or _NOW[vendor], true="1" if vendor == "sqlite" else "true")
+    return sql.format(now=now or _NOW[vendor], true="1" if vendor == "sqlite" else "true", among=among(EXECUTOR))
 
 
 def _moment() -> str:

@@ -20,6 +20,7 @@ from duplicates.plan_words import library_name
 from duplicates.showing import media_of
 from libraries.errors import Refused
 from libraries.names import to_display
+from libraries.templatetags.names import short
 from thumbnails.showing import Picture, pictures
 from trash.choosing_items import MOST_ITEMS
 from trash.filtering import IS_LAST, TrashFilter
@@ -30,6 +31,8 @@ from trash.showing import reason_words
 
 #: How long a page may look for what a filter means.
 PATIENCE_SECONDS = 1.0
+#: Letters of a name where it is only read out.
+CALLED_LETTERS = 60
 #: The same for a selection that somebody asked for.
 SELECTION_SECONDS = 10.0
 DONE_WORDS = {
@@ -66,6 +69,20 @@ class ShownTrash:
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
+
+    @property
+    def called(self) -> str:
+        """A short name, for what is only read out."""
+        return short(self.name, CALLED_LETTERS)
+
+    @property
+    def key(self) -> str:
+        """Its number as addresses and forms have it: no language's commas."""
+        return str(self.item.pk)
+
+    @property
+    def plan_number(self) -> str:
+        return str(self.item.plan_file.plan_id)
 
     @property
     def folder(self) -> str:

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from database.crash_points import reach
 from libraries.excluding import TRASH
+from libraries.reading import OPEN_FOLDER, open_below
 from trash import steps
 from trash.folders import Trash
 from trash.refusing import Refusal, refused
 
 #: Of a folder of which nothing is known.
 MODE = 0o755
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Beside the manifest, while it is dressed.
 _NEW = b"new-folder"
 
@@ -94,14 +94,7 @@ class Folders:
                     os.close(handle)
 
     def _open_there(self, path: bytes) -> int:
-        handle = os.dup(self.trash.mount)
-        for name in path.split(b"/") if path else ():
-            try:
-                below = os.open(name, _OPEN_FOLDER, dir_fd=handle)
-            finally:
-                os.close(handle)
-            handle = below
-        return handle
+        return open_below(os.dup(self.trash.mount), path.split(b"/") if path else ())
 
     def unmake(self, count: int) -> None:
         """Take away what was made beyond the first `count`, where nothing came of it."""
@@ -117,13 +110,13 @@ class Folders:
 
     def _open_or_make(self, name: bytes, parent: int, path: bytes) -> int:
         try:
-            return os.open(name, _OPEN_FOLDER, dir_fd=parent)
+            return os.open(name, OPEN_FOLDER, dir_fd=parent)
         except FileNotFoundError:
             pass
         self._make(name, parent, self.known.get(path))
         steps.sync(parent)
         self.made.append(path)
-        return os.open(name, _OPEN_FOLDER, dir_fd=parent)
+        return os.open(name, OPEN_FOLDER, dir_fd=parent)
 
     def _make(self, name: bytes, parent: int, was: WasFolder | None) -> None:
         above = os.fstat(parent)
@@ -167,7 +160,7 @@ def was_folder(line: Mapping[str, Any]) -> WasFolder:
 
 def _dress(name: bytes, parent: int, was: WasFolder) -> None:
     """Owner first: changing it may take bits of the mode away. What this process may not set is left as it is."""
-    handle = os.open(name, _OPEN_FOLDER, dir_fd=parent)
+    handle = os.open(name, OPEN_FOLDER, dir_fd=parent)
     try:
         reach(steps.POINT)
         with suppress(OSError, OverflowError):

@@ -15,56 +15,58 @@ from libraries.names import to_display, to_text
 
 FORMAT, VERSION = "dedupfs-trash", 1
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+_text = json.encoder.encode_basestring_ascii
 
 
-def head_line(*, key: str, plan: int | None, approved_by: str, approved_at: str, library: str) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "act": key,
-        "plan": plan,
-        "approved_by": approved_by,
-        "approved_at": approved_at,
-        "library": to_display(library),
-    }
+def head_line(*, key: str, plan: int | None, approved_by: str, approved_at: str, library: str) -> str:
+    return _encode(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "act": key,
+            "plan": plan,
+            "approved_by": approved_by,
+            "approved_at": approved_at,
+            "library": to_display(library),
+        }
+    )
 
 
 def item_line(
     name: bytes, path: bytes, info: os.stat_result, *, digest: str, action: str, keeper: str, attributes: dict[str, str]
-) -> dict[str, Any]:
-    """A file: its name in the trash, where it came from, and what it was like."""
-    return {
-        "item": int(name),
-        "path_hex": path.hex(),
-        "path": to_display(to_text(path)),
-        "size": info.st_size,
-        "mtime_ns": info.st_mtime_ns,
-        "mode": info.st_mode & 0o7777,
-        "uid": info.st_uid,
-        "gid": info.st_gid,
-        "inode": info.st_ino,
-        "digest": digest,
-        "action": action,
-        "keeper": keeper,
-        "attributes": attributes,
-    }
+) -> str:
+    """A file: its name in the trash, where it came from, and what it was like. There may be a million, so the line is
+    put together by hand."""
+    return (
+        f'{{"item":{int(name)},"path_hex":"{path.hex()}","path":{_text(shown(to_text(path)))},"size":{info.st_size},'
+        f'"mtime_ns":{info.st_mtime_ns},"mode":{info.st_mode & 0o7777},"uid":{info.st_uid},"gid":{info.st_gid},'
+        f'"inode":{info.st_ino},"digest":{_text(digest)},"action":{_text(action)},"keeper":{_text(shown(keeper))},'
+        f'"attributes":{_encode(attributes) if attributes else "{}"}}}'
+    )
 
 
-def folder_line(path: bytes, info: os.stat_result, attributes: dict[str, str]) -> dict[str, Any]:
+def folder_line(path: bytes, info: os.stat_result, attributes: dict[str, str]) -> str:
     """An empty folder that goes with the files that were in it."""
-    return {
-        "folder_hex": path.hex(),
-        "folder": to_display(to_text(path)),
-        "mtime_ns": info.st_mtime_ns,
-        "mode": info.st_mode & 0o7777,
-        "uid": info.st_uid,
-        "gid": info.st_gid,
-        "attributes": attributes,
-    }
+    return _encode(
+        {
+            "folder_hex": path.hex(),
+            "folder": to_display(to_text(path)),
+            "mtime_ns": info.st_mtime_ns,
+            "mode": info.st_mode & 0o7777,
+            "uid": info.st_uid,
+            "gid": info.st_gid,
+            "attributes": attributes,
+        }
+    )
 
 
-def written(lines: Iterable[dict[str, Any]]) -> bytes:
-    return "".join(f"{_encode(line)}\n" for line in lines).encode()
+def shown(text: str) -> str:
+    """As people read it. Most names need nothing for that."""
+    return text if text.isascii() and text.isprintable() else to_display(text)
+
+
+def written(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def read(data: Iterable[bytes]) -> Iterator[dict[str, Any]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from duplicates.models import Action, group_key
-from libraries.names import to_bytes, to_display
+from libraries.names import to_bytes
 from trash import manifest
 from trash.errors import ActFailed
 from trash.folders import Trash
@@ -14,7 +13,7 @@ from trash.item_storing import Intent
 from trash.refusing import refused
 
 
-def line_of(intent: Intent, mount: int) -> dict[str, Any]:
+def line_of(intent: Intent, mount: int) -> str:
     """What the manifest says of a file; its path starts at the folder that holds the trash, which is open."""
     item, info, path, keeper = intent.item, intent.info, intent.path, intent.item.keeper.path
     assert info is not None
@@ -26,7 +25,7 @@ def line_of(intent: Intent, mount: int) -> dict[str, Any]:
         info,
         digest=group_key(item.algorithm, item.digest),
         action=item.action or Action.TRASH,
-        keeper=keeper if keeper.isascii() and keeper.isprintable() else to_display(keeper),
+        keeper=keeper,
         attributes=_attributes(b"/proc/self/fd/%d/%s" % (mount, path)),
     )
 
@@ -43,7 +42,7 @@ def _attributes(path: bytes) -> dict[str, str]:
     return {os.fsencode(name).hex(): value.hex() for name, value in values.items()}
 
 
-def write(trash: Trash, lines: list[dict[str, Any]]) -> None:
+def write(trash: Trash, lines: list[str]) -> None:
     """Without a manifest nothing is done: then the whole act ends, whatever the reason."""
     try:
         trash.write_manifest(lines)

@@ -21,6 +21,7 @@ from database.routing import EXECUTOR
 from duplicates.models import group_key
 from libraries.models import LibraryRoot
 from libraries.names import to_bytes, to_display
+from trash.manifest import shown
 from trash.models import Act, TrashItem
 
 FORMAT, VERSION = "dedupfs-proof", 1
@@ -28,6 +29,7 @@ FOLDER = "proofs"
 #: Rows that are read at a time.
 PAGE = 2_000
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+_SKIPPED = TrashItem.Status.SKIPPED.value
 _text = json.encoder.encode_basestring_ascii
 _ROWS = """
 SELECT t.id, t.status, t.reason_code, t.reason, t.library_id, t.device, t.inode, t.linked_inode, {acted}, {left},
@@ -123,7 +125,8 @@ class _Writer:
     """Lines of files. There may be a million, so each is put together by hand."""
 
     def __init__(self, act: Act, names: dict[int, str]) -> None:
-        self.approved_by, self.names = _text(act.authorised_by), names
+        self.approved_by = _text(act.authorised_by)
+        self.names = {key: _text(name) for key, name in names.items()}
 
     def line(self, row: tuple[Any, ...]) -> str:
         """Where something was done, both files were read at that moment and had exactly the bytes of this digest."""
@@ -136,20 +139,22 @@ class _Writer:
         left = f',"left_at":{_text(left_at)}' if left_at else ""
         at = _text(acted_at) if acted_at else "null"
         # A file that was skipped may not have been read: its digest is what the plan had.
-        compared = "false" if done == TrashItem.Status.SKIPPED else "true"
+        compared = "false" if done == _SKIPPED else "true"
+        known = group_key(algorithm, digest)
+        kept = known if keeper_digest == digest else group_key(algorithm, keeper_digest)
         return (
-            f'{{"item":{key},"done":{_text(done)},"action":{_text(action or "")},"why":{_often(why)}{because},"at":{at}'
-            f'{left},"approved_by":{self.approved_by},"compared":{compared},"file":{{{self._file(library, path)},'
-            f'"size":{size},"mtime_ns":{mtime_ns},"inode":{_number(inode)},"device":{_number(device)},'
-            f'"digest":"{group_key(algorithm, digest)}","linked_inode":{_number(linked)},'
-            f'"trash_folder":{_often(folder)}}},"stays":{{{self._file(keeper_library, keeper_path)},'
-            f'"size":{keeper_size},"mtime_ns":{keeper_mtime_ns},"inode":{_number(keeper_inode)},'
-            f'"digest":"{group_key(algorithm, keeper_digest)}"}}}}'
+            f'{{"item":{key},"done":{_often(done)},"action":{_often(action or "")},"why":{_often(why)}{because},'
+            f'"at":{at}{left},"approved_by":{self.approved_by},"compared":{compared},'
+            f'"file":{{{self._file(library, path)},"size":{size},"mtime_ns":{mtime_ns},"inode":{_number(inode)},'
+            f'"device":{_number(device)},"digest":"{known}","linked_inode":{_number(linked)},'
+            f'"trash_folder":{_often(folder)}}},'
+            f'"stays":{{{self._file(keeper_library, keeper_path)},"size":{keeper_size},"mtime_ns":{keeper_mtime_ns},'
+            f'"inode":{_number(keeper_inode)},"digest":"{kept}"}}}}'
         )
 
     def _file(self, library_id: int, path: str) -> str:
-        name = self.names.get(library_id, str(library_id))
-        return f'"library":{_text(name)},"path":{_shown(path)},"path_hex":"{to_bytes(path).hex()}"'
+        name = self.names.get(library_id) or f'"{library_id}"'
+        return f'"library":{name},"path":{_shown(path)},"path_hex":"{to_bytes(path).hex()}"'
 
 
 @lru_cache(64)
@@ -159,7 +164,7 @@ def _often(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return _text(text if text.isascii() and text.isprintable() else to_display(text))
+    return _text(shown(text))
 
 
 def _number(value: int | None) -> str:

@@ -9,11 +9,11 @@ from typing import BinaryIO
 
 from django.utils.translation import gettext as _
 
+from libraries.reading import OPEN_FOLDER
 from trash.models import Act
 from trash.proof import proof_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A pipe of that name would keep whoever opens it waiting.
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -28,7 +28,7 @@ def open_proof(act: Act) -> BinaryIO:
     if not _NAME.fullmatch(act.proof_name):
         raise NoProof(_("The name of this proof can't be right; it is not opened."))
     try:
-        folder = os.open(proof_folder(), _OPEN_FOLDER)
+        folder = os.open(proof_folder(), OPEN_FOLDER)
         try:
             file = os.open(act.proof_name, _OPEN_FILE, dir_fd=folder)
         finally:

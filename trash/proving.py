@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from stat import S_IMODE, S_ISREG
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from libraries.lockstep import comparer
 from libraries.reading import Reader, hasher, signed, version_of
@@ -18,15 +18,19 @@ from trash.refusing import Refusal, refused
 SMALL_BYTES = 256 << 10
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | getattr(os, "O_NOATIME", 0)
 _OPEN_FOREIGN = _OPEN_FILE & ~getattr(os, "O_NOATIME", 0)
+_CALLED = {"KEEPER": "The file that stays", "VICTIM": "The file"}
 Report = Callable[[int], None]
 
 
-class Wanted(NamedTuple):
+class Wanted(Protocol):
     """A file as the plan has it. `inode` is signed, as the column is; None where the scan knew none."""
 
-    size: int
-    mtime_ns: int
-    inode: int | None
+    @property
+    def size(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+    @property
+    def inode(self) -> int | None: ...
 
 
 class Found(NamedTuple):
@@ -38,15 +42,14 @@ class Found(NamedTuple):
 
 def open_wanted(folder: int, name: bytes, wanted: Wanted, who: str) -> Found:
     """Open a file that must be the one the plan has; `who` is KEEPER or VICTIM. Raises `Refusal`."""
-    what = "The file that stays" if who == "KEEPER" else "The file"
     try:
         handle = open_name(folder, name)
     except OSError as error:
-        raise refused(error, gone=f"{who}_GONE", what=what) from None
+        raise refused(error, gone=f"{who}_GONE", what=_CALLED[who]) from None
     try:
         info = os.fstat(handle)
         if not S_ISREG(info.st_mode):
-            raise Refusal("NOT_A_FILE", f"{what} is no file any more.")
+            raise Refusal("NOT_A_FILE", f"{_CALLED[who]} is no file any more.")
         refuse_changed(info, wanted, who)
     except BaseException:
         os.close(handle)
@@ -63,20 +66,19 @@ def open_name(folder: int, name: bytes) -> int:
 
 
 def refuse_changed(info: os.stat_result, wanted: Wanted, who: str) -> None:
-    what = "The file that stays" if who == "KEEPER" else "The file"
     if wanted.inode is not None and signed(info.st_ino) != wanted.inode:
-        raise Refusal(f"{who}_CHANGED", f"{what} is another one than when the plan was made.")
-    if (info.st_size, info.st_mtime_ns) != (wanted.size, wanted.mtime_ns):
-        raise Refusal(f"{who}_CHANGED", f"{what} was changed since the plan was made.")
+        raise Refusal(f"{who}_CHANGED", f"{_CALLED[who]} is another one than when the plan was made.")
+    if info.st_size != wanted.size or info.st_mtime_ns != wanted.mtime_ns:
+        raise Refusal(f"{who}_CHANGED", f"{_CALLED[who]} was changed since the plan was made.")
 
 
 def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:
-    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+    return one.st_ino == other.st_ino and one.st_dev == other.st_dev
 
 
 def is_unchanged(one: os.stat_result, other: os.stat_result) -> bool:
     """Whether two looks found the same file with the same content. Its ctime may differ: a new name changes that."""
-    return is_same_file(one, other) and (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
+    return is_same_file(one, other) and one.st_size == other.st_size and one.st_mtime_ns == other.st_mtime_ns
 
 
 def metadata_differs(one: Found, other: Found) -> str:

@@ -46,12 +46,14 @@ class TakingOut:
     """One run of an act that takes files out of the trash."""
 
     status = ""
+    #: Where a path went more than once, the order says which of its files is taken out first.
+    newest_first = False
 
     def __init__(self, work: Work[Job], act: Act) -> None:
         self.work, self.act = work, act
         self.places: Mapping[int, Place] = {}
         self._meters: dict[int, Meter] = {}
-        self._after = 0
+        self._last: int | None = None
         self._library_id = 0
         self._folders_back: dict[TrashKey, set[bytes]] = {}
 
@@ -76,7 +78,9 @@ class TakingOut:
         return rows.filter(Q(left_by__isnull=True) | ~Q(left_by=self.act.pk))
 
     def _next(self) -> list[TrashItem]:
-        rows = self._rows().filter(pk__gt=self._after).select_related("act", "plan_file__keeper").order_by("pk")
+        rows = self._rows().select_related("act", "plan_file__keeper").order_by("-pk" if self.newest_first else "pk")
+        if self._last is not None:
+            rows = rows.filter(**{"pk__lt" if self.newest_first else "pk__gt": self._last})
         items: list[TrashItem] = []
         trashes: set[TrashKey] = set()
         size = 0
@@ -87,7 +91,7 @@ class TakingOut:
                 break
             items.append(item)
         if items:
-            self._after = items[-1].pk
+            self._last = items[-1].pk
         return items
 
     def _check(self) -> None:

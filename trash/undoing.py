@@ -20,6 +20,8 @@ class Undoing(TakingOut):
     """One run over the files that an act brings back."""
 
     status = TrashItem.Status.UNDOING
+    #: As the tree was last: of two files of one path, the one that went last gets its place.
+    newest_first = True
 
     def __init__(self, work: Work[Job], act: Act) -> None:
         super().__init__(work, act)

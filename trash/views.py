@@ -16,6 +16,7 @@ from django_htmx.middleware import HtmxDetails
 from accounts.guarding import person
 from accounts.models import Role
 from frame.addresses import with_query
+from frame.row_counts import rows_at_once
 from libraries.models import LibraryRoot
 from libraries.names import to_display, to_text
 from libraries.reading import PATH_CHARACTERS
@@ -42,7 +43,7 @@ def trash_list(request: HttpRequest) -> HttpResponse:
     except BadFilter as refusal:
         return _refused(request, str(refusal))
     days = switches().empty_after_days
-    page = listing.page(filter, _before(request), PAGE_ITEMS, days)
+    page = listing.page(filter, _before(request), rows_at_once(request, PAGE_ITEMS), days)
     next_before = str(page.next_before) if page.next_before else None
     context = {
         **_acting(request),

@@ -1,14 +1,17 @@
-"""Icons and pills: a state is always icon + word + colour."""
+"""Icons and pills: a state is always icon + word + colour. And `once`, for what every row of a page has."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
 from django import template
+from django.template import Context
+from django.template.base import NodeList, Parser, Token
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import get_language, gettext, gettext_noop
 
 register = template.Library()
 
@@ -68,7 +71,32 @@ def look_of(status: str | None) -> Look:
     return LOOKS.get(word, Look("quiet", "dot", word.replace("_", " ").capitalize()))
 
 
+class Once(template.Node):
+    """Rendered where it first stands on a page; every later row gets the same text."""
+
+    def __init__(self, nodelist: NodeList) -> None:
+        self.nodelist = nodelist
+
+    def render(self, context: Context) -> SafeString:
+        # The first of these is the whole answer's, whichever template is at work; `include` keeps its templates there.
+        kept: dict[Any, Any] = context.render_context.dicts[0]
+        if self not in kept:
+            kept[self] = self.nodelist.render(context)
+        text: SafeString = kept[self]
+        return text
+
+
+@register.tag
+def once(parser: Parser, _token: Token) -> Once:
+    """`{% once %}…{% endonce %}` around what is the same in all rows: words, icons, the token of a form. A list of a
+    hundred rows would otherwise ask for each of them a hundred times."""
+    nodelist = parser.parse(("endonce",))
+    parser.delete_first_token()
+    return Once(nodelist)
+
+
 @register.simple_tag
+@lru_cache(maxsize=256)
 def icon(name: str) -> SafeString:
     """An icon of `frame/_icons.html`; it says nothing by itself, so a word stands beside it."""
     return format_html(
@@ -81,6 +109,11 @@ def icon(name: str) -> SafeString:
 @register.simple_tag
 def pill(status: str, kind: str = "") -> SafeString:
     """`kind` is "large" for a page's own state, "past" for one that was: it doesn't move."""
+    return _pill(status, kind, get_language())
+
+
+@lru_cache(maxsize=256)
+def _pill(status: str, kind: str, _language: str | None) -> SafeString:
     look = look_of(status)
     return format_html(
         '<span class="pill is-{}{}">{}{}</span>',

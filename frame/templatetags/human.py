@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django import template
 from django.utils import timezone
-from django.utils.formats import number_format
-from django.utils.html import format_html
+from django.utils.formats import get_format, number_format
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 register = template.Library()
@@ -100,11 +102,27 @@ def _minus(value: float) -> str:
 
 def _tenths(value: float) -> str:
     """Rounded first: Django's own formatting cuts off."""
-    return number_format(round(value, 1), 1, force_grouping=True)
+    return _number(round(value, 1), 1)
 
 
 def _grouped(count: int) -> str:
-    return number_format(count, 0, force_grouping=True)
+    return _number(count, 0)
+
+
+def _number(value: float, digits: int) -> str:
+    """As `number_format` writes it, which looks up how a language does that anew for each of a page's many numbers."""
+    signs = _signs(get_language())
+    if signs is None:
+        return number_format(value, digits, force_grouping=True)
+    return f"{value:,.{digits}f}".translate(signs)
+
+
+@lru_cache(maxsize=64)
+def _signs(_language: str | None) -> dict[int, str] | None:
+    """What the current language writes for the comma and the point; None where it groups other than by three."""
+    if get_format("NUMBER_GROUPING") != 3:
+        return None
+    return {ord(","): str(get_format("THOUSAND_SEPARATOR")), ord("."): str(get_format("DECIMAL_SEPARATOR"))}
 
 
 # --- Filters ----------------------------------------------------------------------------------------------
@@ -147,11 +165,10 @@ def ago(moment: datetime | None, now: datetime) -> SafeString:
     """`3 min ago` or `in 3 min`, and the exact time on hover."""
     if moment is None:
         return NOTHING
-    return format_html(
-        '<time class="exact" datetime="{}" title="{}" tabindex="0">{}</time>',
-        moment.isoformat(),
-        exact_time(moment),
-        ago_words(moment, now),
+    words = escape(ago_words(moment, now))
+    return SafeString(
+        f'<time class="exact" datetime="{moment.isoformat()}" title="{escape(exact_time(moment))}" tabindex="0">'
+        f"{words}</time>"
     )
 
 
@@ -170,4 +187,4 @@ def as_json(value: Any) -> str:
 
 
 def _exactly(words: str, exact: str) -> SafeString:
-    return format_html('<span class="exact" title="{}" tabindex="0">{}</span>', exact, words)
+    return SafeString(f'<span class="exact" title="{escape(exact)}" tabindex="0">{escape(words)}</span>')

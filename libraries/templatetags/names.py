@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django import template
+from django.utils.html import escape
+from django.utils.safestring import SafeString
 
 from libraries.names import to_display
 
@@ -26,6 +30,13 @@ def short(text: str | None, most: int = 96) -> str:
         return shown
     head = most // HEAD_SHARE
     return f"{shown[:head]}…{shown[len(shown) - (most - head - 1) :]}"
+
+
+@register.filter
+def marked_parts(parts: Iterable[tuple[str, bool]]) -> SafeString:
+    """Pieces of a path, each with whether it differs from the same place of other paths."""
+    tags = ((escape(text), "strong" if differs else "span") for text, differs in parts)
+    return SafeString("".join(f"<{tag}>{text}</{tag}>" for text, tag in tags))
 
 
 @register.filter

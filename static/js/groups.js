@@ -92,6 +92,8 @@
     if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
     else if (event.key === "?") openDialog("keys");
+    // The bar comes after all rows, which is a long way by Tab.
+    else if (event.key === "a" && bar && !bar.hidden) bar.querySelector(".mark-tools :is(select, a, button)").focus();
     else if (event.key === "x" && row && markOf(row)) {
       markOf(row).checked = !markOf(row).checked;
       countMarks();

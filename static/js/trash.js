@@ -64,6 +64,7 @@
     const row = currentRow(), mark = row && row.querySelector("[data-mark]");
     if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
+    else if (event.key === "a" && bar && !bar.hidden) bar.querySelector(".mark-tools button").focus();
     else if (event.key === "x" && mark) {
       mark.checked = !mark.checked;
       countMarks();

@@ -73,7 +73,7 @@ def row(page: Page, group: str) -> Any:
 def test_load_more_appends_groups_until_the_end_and_focus_goes_to_the_first_new_one(visit: Visit) -> None:
     wanted = many_groups(120)
     page = visit(operator(), "/duplicates/")
-    for before, shown in ((50, 100), (100, 120)):
+    for before, shown in ((25, 75), (75, 120)):
         page.get_by_role("link", name="Load more").click()
         expect(page.locator("[data-group]")).to_have_count(shown)
         expect(row(page, wanted[before])).to_be_focused()
@@ -92,7 +92,7 @@ def test_load_more_works_without_javascript(visit: Visit) -> None:
     assert seen == wanted
     with page.expect_navigation():
         page.get_by_role("link", name="Back to the first").click()
-    assert rows_of(page) == wanted[:50]
+    assert rows_of(page) == wanted[:25]
 
 
 def test_totals_come_after_the_page_or_by_a_link(visit: Visit) -> None:

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from accounts.models import Role, User
 from duplicates import folder_pairs, overlapping
 from duplicates.models import FolderPair, Plan
+from frame.row_counts import FIRST_ROWS
 from jobs.executing import drain
 from tests import factories
 from tests.browser.conftest import Visit
@@ -56,7 +57,7 @@ def test_more_pairs_load_below(visit: Visit) -> None:
     row = {**values.get(), "id": None}
     FolderPair.objects.bulk_create(FolderPair(**row) for _ in range(folder_pairs.PAGE_PAIRS + 4))
     page = visit(factories.user(), "/duplicates/folders/")
-    expect(page.locator(".pair")).to_have_count(folder_pairs.PAGE_PAIRS)
+    expect(page.locator(".pair")).to_have_count(FIRST_ROWS)
     page.locator("#load-more-pairs").click()
     expect(page.locator(".pair")).to_have_count(folder_pairs.PAGE_PAIRS + 5)
     expect(page.locator("#load-more-pairs")).to_have_count(0)

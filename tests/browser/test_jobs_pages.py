@@ -40,7 +40,7 @@ def test_load_more_appends_rows_until_the_end(visit: Visit) -> None:
     wanted = many_jobs(120)
     page = visit(factories.user())
     address = page.url
-    for shown in (100, 120):
+    for shown in (75, 120):
         page.get_by_role("link", name="Load more").click()
         expect(page.locator("tr[id^='job-']")).to_have_count(shown)
     expect(page.get_by_role("link", name="Load more")).to_have_count(0)

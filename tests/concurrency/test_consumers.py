@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection, transaction
 
 from database.clock import SecondsFromNow
 from jobs.models import Job, WorkerHeartbeat
@@ -125,7 +127,7 @@ def test_a_frozen_consumer_writes_nothing_after_it_wakes(start_consumer: Consume
     until(gate.with_suffix(".reached").exists, "the second step")
     job.refresh_from_db()
     first_holder = job.worker_id
-    frozen.send_signal(signal.SIGSTOP)
+    _freeze(frozen)
     gate.touch()
     start_consumer()
     wait_for(job, "completed")
@@ -141,6 +143,32 @@ def test_a_frozen_consumer_writes_nothing_after_it_wakes(start_consumer: Consume
     assert (job.worker_id, job.updated_at, job.status) == (finished_by, finished_at, "completed")
     assert steps_taken(job) == list(range(STEPS))
     assert moves(job) == history
+
+
+def _freeze(consumer: subprocess.Popen[str]) -> None:
+    """Between two writes: whoever is frozen inside one keeps the database's lock, and nobody could take over."""
+    writes = {
+        "sqlite": "UPDATE worker_heartbeats SET doing = doing",
+        "postgresql": "LOCK TABLE worker_heartbeats, jobs IN SHARE MODE NOWAIT",
+    }
+
+    def is_frozen_outside() -> bool:
+        consumer.send_signal(signal.SIGSTOP)
+        until(lambda: _states(consumer.pid) == {"T"}, "every thread to stand still")
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(writes[connection.vendor])
+        except OperationalError:
+            consumer.send_signal(signal.SIGCONT)
+            return False
+        return True
+
+    until(is_frozen_outside, "the consumer to be frozen outside of a write")
+
+
+def _states(pid: int) -> set[str]:
+    """Of its threads: one that is inside the kernel ends its call before it stops, and may get the lock by that."""
+    return {task.read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").glob("*/stat")}
 
 
 def _noticed(tmp_path: Path) -> bool:

@@ -127,7 +127,7 @@ def test_list_says_what_was_left_out(viewer: Client, monkeypatch: pytest.MonkeyP
 
 
 def test_list_pages_neither_repeat_nor_skip(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_pairs.page, "__defaults__", (3,))
+    monkeypatch.setattr(folder_pairs, "PAGE_PAIRS", 3)
     library = factories.library()
     for number in range(8):
         content = bytes([65 + number]) * (3 if number % 2 else 4)

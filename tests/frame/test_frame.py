@@ -34,14 +34,33 @@ def test_sidebar_shows_the_rooms_that_a_role_may_enter(client: Client, role: Rol
 def test_sidebar_marks_the_room_one_is_in_and_no_other(client: Client, view: str) -> None:
     address = reverse(view)
     html = page_for(Role.ADMIN, client, address)
-    current = set(re.findall(r'<a class="(?:room|bar-item)" href="([^"]+)" aria-current="page"', html))
+    current = set(re.findall(r'<a class="(?:room|bar-item)[a-z -]*" href="([^"]+)" aria-current="page"', html))
     assert current == {address}
 
 
 @in_database
 def test_a_page_inside_a_room_marks_that_room(client: Client) -> None:
     html = page_for(Role.VIEWER, client, f"/jobs/{factories.pending_job().pk}/")
-    assert '<a class="room" href="/jobs/" aria-current="page"' in html
+    assert '<a class="room is-open" href="/jobs/" aria-current="page"' in html
+
+
+def _sidebar(html: str) -> list[str]:
+    (rooms,) = re.findall(r'<nav class="rooms".*?</nav>', html, flags=re.S)
+    return re.findall(r'<a [^>]*href="([^"]+)"', rooms)
+
+
+@in_database
+def test_sidebar_opens_the_room_one_is_in_and_the_sheet_has_them_all(client: Client) -> None:
+    html = page_for(Role.ADMIN, client, "/trash/")
+    always = ["/", "/duplicates/", "/plans/", "/libraries/", "/jobs/", "/maintenance/", "/logbook/", "/settings/"]
+    assert _sidebar(html) == [*always[:3], "/trash/", *always[3:]]
+    assert _sidebar(client.get("/logbook/").content.decode()) == always
+    assert all(f'href="{reverse(room.view)}"' in html for room in ROOMS)
+
+
+@in_database
+def test_an_inner_room_whose_outer_one_is_closed_to_somebody_is_in_the_sidebar(client: Client) -> None:
+    assert _sidebar(page_for(Role.VIEWER, client, "/jobs/"))[-1] == reverse("accounts:tokens")
 
 
 @in_database

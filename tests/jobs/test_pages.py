@@ -126,7 +126,7 @@ def test_list_pages_to_the_end_without_repeat_or_gap_while_jobs_arrive(viewer: C
 
 
 def test_load_more_is_a_link_that_keeps_the_filters(viewer: Client) -> None:
-    many_jobs(51)
+    many_jobs(26)
     html = text_of(viewer, "/jobs/?kind=thumbnail")
     address = next_in(html)
     assert address is not None

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.conftest import ROOT
 from tests.waiting import DEADLINE_SECONDS, until
 from tests.with_postgres import free_port
+
+#: No Django is needed here: the benchmarks start it as well.
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(state: Path, **more: str) -> dict[str, str]:

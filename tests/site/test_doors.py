@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 READING = ("GET", "HEAD", "OPTIONS")
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 #: Open to strangers; whatever is added here, the whole network can reach.
-OPEN = {"health", "api:health", "accounts:login"}
+OPEN = {"favicon", "health", "api:health", "accounts:login"}
 #: What a viewer may send: it concerns nobody but themselves, or asks for a picture to be made.
 VIEWER_MAY = {
     "thumbs:ask",

@@ -277,7 +277,8 @@ def test_recoveries_are_counted_by_an_index_of_their_own() -> None:
 # --- What the docs say ------------------------------------------------------------------------------------
 def documented() -> tuple[str, str]:
     """The section's table and its rules."""
-    section = (ROOT / "docs" / "operating.md").read_text().partition("## Metrics and alerts")[2].partition("\n## ")[0]
+    text = (ROOT / "docs/operating/monitoring.md").read_text()
+    section = text.partition("## Metrics and alerts")[2].partition("\n## ")[0]
     table, _, rules = section.partition("Rules to begin with")
     return table, rules
 

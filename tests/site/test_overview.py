@@ -65,6 +65,14 @@ def test_what_can_be_won_is_asked_for_afterwards_and_once(viewer: Client) -> Non
     assert 'hx-trigger="load"' not in whole
 
 
+def test_before_the_first_scan_nothing_is_said_of_equal_files(viewer: Client) -> None:
+    library()
+    LibraryRoot.objects.update(last_scanned_at=None)
+    assert "To win back 0 B known after the first scan" in words_of(text_of(viewer, COUNTED))
+    LibraryRoot.objects.update(last_scanned_at=timezone.now())
+    assert "To win back 0 B no two files are the same" in words_of(text_of(viewer, COUNTED))
+
+
 def test_until_it_is_counted_the_last_sample_is_shown_with_its_age(viewer: Client) -> None:
     library()
     sample = DailySample.objects.create(day=timezone.localdate(), reclaimable_bytes=412_600_000_000)

@@ -1,4 +1,4 @@
-"""`docs/operating.md` lists every setting with its default, and no other."""
+"""`docs/operating/settings.md` lists every setting with its default, and no other."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ NO_SETTINGS = {
 
 
 def documented() -> dict[str, str]:
-    text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Settings\n")[2].partition("\n## ")[0]
-    rows = ROW.findall(section)
-    assert len(rows) == section.count("\n| `"), "a row of the table is not written like the others"
+    text = (ROOT / "docs/operating/settings.md").read_text(encoding="utf-8")
+    rows = ROW.findall(text)
+    assert len(rows) == text.count("\n| `"), "a row of the table is not written like the others"
     return {name: default for name, default, _ in rows}
 
 

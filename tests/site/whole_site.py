@@ -35,7 +35,7 @@ MORE = (
     "/duplicates/?media=video",
     "/plans/{plan_id}/?by=folder",
     "/logbook/?item_type=jobs",
-    "/trash/history/?path=old/1/beach.jpg",
+    "/trash/history/?library={library_id}&path={path}",
 )
 
 
@@ -96,16 +96,31 @@ def _keys(admin: User, library: LibraryRoot) -> dict[str, Any]:
         "act_id": Act.objects.earliest("pk").pk,
         "pk": admin.pk,
         "request_id": ScanRequest.objects.earliest("pk").pk,
+        "path": "old/copies/1/beach.jpg",
     }
 
 
 def our_pages(site: Site) -> list[str]:
     """The addresses of all whole pages: what answers with a document when it is looked at."""
+    return list(dict.fromkeys(named_pages(site).values()))
+
+
+def named_pages(site: Site) -> dict[str, str]:
+    """The same by their names, which don't change with the rows: a view's, or what was written in `MORE`."""
     client = Client()
     client.force_login(site.admin)
-    found = dict.fromkeys(each.path for each in every_address(site.keys) if not each.name.startswith(NOT_OURS))
-    more = [address.format(**site.keys) for address in MORE if site.keys]
-    return ["/no-such-page/", *(path for path in [*found, *more] if _is_page(client, path))]
+    found = {each.name: each.path for each in every_address(site.keys) if not each.name.startswith(NOT_OURS)}
+    more = {address: _filled(address, site.keys) for address in MORE}
+    pages = {name: path for name, path in {**found, **more}.items() if path and _is_page(client, path)}
+    return {"no such page": "/no-such-page/", **pages}
+
+
+def _filled(address: str, keys: dict[str, str]) -> str:
+    """Empty where it asks for rows that there are not."""
+    try:
+        return address.format(**keys)
+    except KeyError:
+        return ""
 
 
 def _is_page(client: Client, path: str) -> bool:

@@ -7,11 +7,18 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from trash import proving
 from trash.folders import Trash, open_trash
 from trash.moving import Place
-from trash.proving import Found, Wanted
+from trash.proving import Found
+
+
+class Wanted(NamedTuple):
+    size: int
+    mtime_ns: int
+    inode: int
 
 
 def wanted(path: Path) -> Wanted:

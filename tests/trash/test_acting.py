@@ -19,7 +19,6 @@ from tests.trash.acts import (
     OLD_NS,
     acted,
     age,
-    allow,
     authorised,
     carry_out,
     contents,
@@ -33,16 +32,8 @@ from tests.tree import tree
 from trash import authorising, switching
 from trash.models import Act
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 Patch = pytest.MonkeyPatch
-
-
-@pytest.fixture(autouse=True)
-def _allowed(settings: Any) -> None:
-    settings.YOUNG_HOURS = 0
-    settings.ACT_GRACE_SECONDS = 0
-    settings.ALLOW_REAL_DELETE = True
-    allow()
 
 
 def when_proved(patch: Patch, verb: Callable[[], Any], time: int = 1) -> None:

@@ -14,6 +14,7 @@ from duplicates.models import PlanFile
 from jobs.models import Job
 from libraries.models import LibraryFile
 from tests.duplicates.plans import planned
+from tests.trash.acts import allow
 from tests.trash.disks import loop_disk
 from tests.trash.on_disk import carried_out, index, item_at, library_on, trash_of, trashed
 from trash import switching
@@ -26,11 +27,9 @@ TWO = {"a.jpg": b"one", "old/b.jpg": b"one"}
 
 
 @pytest.fixture(autouse=True)
-def _allowed(settings: Settings, tmp_path: Path) -> None:
-    settings.YOUNG_HOURS = 0
-    settings.STATE_ROOT = tmp_path / "state"
+def _allowed(settings: Settings, young_files_too: None) -> None:
     settings.ALLOW_REAL_DELETE = True
-    switching.change(actor="ada", is_acting_allowed=True, is_removing_allowed=True, empty_after_days=None)
+    allow()
 
 
 def asked(**selection: Any) -> Act:

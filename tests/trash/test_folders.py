@@ -67,11 +67,11 @@ def test_only_names_of_acts_are_opened(tmp_path: Path, key: str) -> None:
 
 def test_the_manifest_survives_being_cut_off(tmp_path: Path) -> None:
     with new_trash(tmp_path) as trash:
-        trash.write_manifest([{"item": 1}])
+        trash.write_manifest(['{"item":1}'])
         file = tmp_path / ".dedupfs-trash" / trash.key / "manifest.jsonl"
         with file.open("ab") as end:
             end.write(b'{"item": 2, "pa')
-        trash.write_manifest([{"item": 3}])
+        trash.write_manifest(['{"item":3}'])
         assert [line["item"] for line in trash.read_manifest()] == [1, 3]
         assert file.stat().st_mode & 0o777 == 0o600
 
@@ -89,7 +89,7 @@ def test_paths_in_the_manifest_lead_back_to_their_bytes(tmp_path: Path) -> None:
 def test_what_is_empty_goes_and_what_is_not_stays(tmp_path: Path) -> None:
     first, second = new_trash(tmp_path), new_trash(tmp_path)
     for trash in (first, second):
-        trash.write_manifest([{"item": 1}])
+        trash.write_manifest(['{"item":1}'])
     os.close(os.open(b"1", os.O_CREAT | os.O_WRONLY, dir_fd=second.files))
     assert first.remove_if_empty()
     assert not second.remove_if_empty()

@@ -32,7 +32,9 @@ class Made:
         (self.folder / "files").mkdir(parents=True)
         (root / ".dedupfs-trash").chmod(0o700)
         self.lines: list[Any] = [
-            manifest.head_line(key=self.key, plan=1, approved_by="ada", approved_at="then", library="photos")
+            json.loads(
+                manifest.head_line(key=self.key, plan=1, approved_by="ada", approved_at="then", library="photos")
+            )
         ]
 
     def add(self, number: int, path: bytes, content: bytes = b"one", **changes: Any) -> Path:
@@ -42,7 +44,7 @@ class Made:
         line = manifest.item_line(
             str(number).encode(), path, file.stat(), digest=digest, action="trash", keeper="a", attributes={}
         )
-        self.lines.append({**line, **changes})
+        self.lines.append({**json.loads(line), **changes})
         return file
 
     def undo(self, folder: Path | None = None) -> list[Told]:
@@ -139,7 +141,8 @@ def test_folders_come_back_as_they_were(made: Made) -> None:
     os.chown(folder, 1234, 4321)
     folder.chmod(0o2750)
     os.utime(folder, ns=(1, 1_300_000_000_000_000_003))
-    made.lines.append(manifest.folder_line(b"old", folder.stat(), {b"user.colour".hex(): b"blue".hex()}))
+    line = manifest.folder_line(b"old", folder.stat(), {b"user.colour".hex(): b"blue".hex()})
+    made.lines.append(json.loads(line))
     folder.rmdir()
     made.add(7, b"old/b.jpg")
     made.undo()
@@ -329,3 +332,18 @@ def test_it_needs_no_model(made: Made) -> None:
     source = Path(from_manifest.__file__).read_text()
     assert "models" not in source
     assert "django.db" not in source
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_of_two_files_of_one_path_the_one_that_went_last_comes_back(tmp_path: Path, last: int) -> None:
+    """Whatever the names of the acts' folders are."""
+    (tmp_path / "photos").mkdir()
+    acts = sorted((Made(tmp_path / "photos") for _ in range(2)), key=lambda act: act.key)
+    for number, act in enumerate(acts):
+        act.add(number + 1, b"b.jpg", f"of act {number}".encode())
+        act.write()
+        moment = 1_700_000_000 + (number == last)
+        os.utime(act.folder / "manifest.jsonl", (moment, moment))
+    told = list(undo_from(os.fsencode(tmp_path / "photos/.dedupfs-trash")))
+    assert codes(told) == ["undone", "PLACE_TAKEN"]
+    assert (tmp_path / "photos/b.jpg").read_text() == f"of act {last}"

@@ -187,7 +187,14 @@ class Disks(RuleBasedStateMachine):
     @precondition(lambda _: TrashItem.objects.filter(status="trashed").exists())
     @rule(pick=st.integers(0, 100))
     def undo_one(self, pick: int) -> None:
-        lying = list(TrashItem.objects.filter(status="trashed").order_by("pk").values_list("pk", flat=True))
+        """The last that went from a path: who asks for an older one gets that, and the model knows of no such wish."""
+        rows = TrashItem.objects.filter(status="trashed").order_by("pk")
+        lying = list(
+            {
+                (library, path): pk
+                for library, path, pk in rows.values_list("library", "plan_file__relative_path", "pk")
+            }.values()
+        )
         ask_undo({"items": [lying[pick % len(lying)]]}, actor="test")
         drain_all("jobs")
 

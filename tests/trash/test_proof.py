@@ -13,19 +13,11 @@ from blake3 import blake3
 from django.conf import settings as django_settings
 
 from logbook.models import LogbookEvent
-from tests.trash.acts import acted, allow, authorised, carry_out, items, library
+from tests.trash.acts import acted, authorised, carry_out, items, library
 from trash import proof
 from trash.models import Act
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _allowed(settings: Any) -> None:
-    settings.YOUNG_HOURS = 0
-    settings.ACT_GRACE_SECONDS = 0
-    settings.ALLOW_REAL_DELETE = True
-    allow()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 
 
 def read(act: Act) -> tuple[bytes, list[dict[str, Any]]]:

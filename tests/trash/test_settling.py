@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,20 +13,12 @@ from jobs.errors import LeaseLost
 from jobs.models import Job
 from libraries.models import LibraryFile, LibraryState
 from tests import factories
-from tests.trash.acts import allow, authorised, carry_out, contents, items, library, trash_of
+from tests.trash.acts import authorised, carry_out, contents, items, library, trash_of
 from trash import settling
 from trash.models import Act, TrashItem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 TREE = {"a": b"one", "b/copy": b"one"}
-
-
-@pytest.fixture(autouse=True)
-def _allowed(settings: Any) -> None:
-    settings.YOUNG_HOURS = 0
-    settings.ACT_GRACE_SECONDS = 0
-    settings.ALLOW_REAL_DELETE = True
-    allow()
 
 
 def left_open(root: Path, action: str = "trash") -> tuple[Act, Path]:

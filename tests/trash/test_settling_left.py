@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from pytest_django import Settings
 
 from tests.duplicates.plans import planned
 from tests.trash.disks import loop_disk
@@ -15,14 +14,8 @@ from trash.models import Act, TrashItem
 from trash.moving import temporary_name
 from trash.settling_left import settle_left
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("young_files_too")]
 TWO = {"a.jpg": b"one", "old/b.jpg": b"one"}
-
-
-@pytest.fixture(autouse=True)
-def _young_files_too(settings: Settings, tmp_path: Path) -> None:
-    settings.YOUNG_HOURS = 0
-    settings.STATE_ROOT = tmp_path / "state"
 
 
 class Left:

@@ -16,20 +16,15 @@ from jobs.models import Job
 from libraries.models import LibraryFile
 from logbook.models import LogbookEvent
 from tests.duplicates.plans import planned
+from tests.libraries.scans import scan
 from tests.trash.disks import loop_disk
 from tests.trash.on_disk import carried_out, index, item_at, library_on, remove_empty_folders, trash_of, trashed, undone
 from tests.tree import tree
 from trash.authorising import ask_undo, pause
 from trash.models import Act, RemovedFolder, TrashItem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("young_files_too")]
 TWO = {"a.jpg": b"one", "old/b.jpg": b"one"}
-
-
-@pytest.fixture(autouse=True)
-def _young_files_too(settings: Settings, tmp_path: Path) -> None:
-    settings.YOUNG_HOURS = 0
-    settings.STATE_ROOT = tmp_path / "state"
 
 
 def told(item: TrashItem) -> tuple[str, str]:
@@ -96,6 +91,22 @@ def test_undo_works_in_batches(tmp_path: Path, settings: Settings) -> None:
     act = undone(all=True)
     assert (act.done_count, act.status) == (10, "completed")
     assert len(list((tmp_path / "photos/x").iterdir())) == 10
+
+
+@pytest.mark.parametrize("batch", [1, 10])
+def test_of_two_files_of_one_path_the_one_that_went_last_comes_back(
+    tmp_path: Path, settings: Settings, batch: int
+) -> None:
+    settings.ACT_BATCH_FILES = batch
+    library = library_on(tmp_path / "photos", TWO)
+    trashed(planned())
+    tree(tmp_path / "photos", {"old/b.jpg": b"two", "c.jpg": b"two"})
+    scan(library)
+    trashed(planned())
+    first, last = TrashItem.objects.filter(plan_file__relative_path="old/b.jpg").order_by("pk")
+    assert undone(all=True).done_count == 1
+    assert (tmp_path / "photos/old/b.jpg").read_bytes() == b"two"
+    assert (told(first), told(last)) == (("trashed", "PLACE_TAKEN"), ("undone", ""))
 
 
 def test_undo_of_any_name(tmp_path: Path) -> None:

@@ -12,10 +12,8 @@ from accounts.command_line import actor
 from database.prepared_command import PreparedCommand
 from jobs import stopping
 from jobs.errors import Refused
-from libraries.names import to_display
 
 _AGE = re.compile(r"(\d{1,5})\s*(d|w)?", re.ASCII)
-MOST_TOLD = 50
 
 
 class Command(PreparedCommand):
@@ -31,6 +29,7 @@ class Command(PreparedCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         from trash.emptying_by_age import ask_emptying_by_age
+        from trash.stayed import stayed_of
 
         days = _days(options["older_than"])
         try:
@@ -40,7 +39,7 @@ class Command(PreparedCommand):
             raise CommandError(str(refusal)) from None
         except KeyboardInterrupt:
             raise CommandError("Stopped. What is gone is gone; a consumer that runs does the rest.") from None
-        stayed = [] if ended is None else list(ended.taken.filter(status="trashed").select_related("plan_file"))
+        stayed = [] if ended is None else stayed_of(ended)
         if options["json"]:
             self.stdout.write(json.dumps(_described(ended, stayed), ensure_ascii=True))
         else:
@@ -50,6 +49,7 @@ class Command(PreparedCommand):
 
     def _tell(self, act: Any, stayed: list[Any], days: int) -> None:
         from frame.templatetags.human import size_words
+        from trash.stayed import in_words
 
         if act is None:
             self.stdout.write(f"Nothing has been in the trash for {days} days or more.")
@@ -59,10 +59,8 @@ class Command(PreparedCommand):
             f"{act.done_count:,} files were removed for good, {len(stayed):,} stay."
             f" The filesystems have {size_words(max(freed, 0))} more free than before."
         )
-        for item in stayed[:MOST_TOLD]:
-            self.stdout.write(f"! {to_display(item.plan_file.relative_path)}: {item.reason} ({item.reason_code})")
-        if len(stayed) > MOST_TOLD:
-            self.stdout.write(f"… and {len(stayed) - MOST_TOLD:,} more; the page of the trash has all of them.")
+        for line in in_words(stayed):
+            self.stdout.write(line)
 
 
 def _carried_out(act: Any) -> Any:
@@ -80,6 +78,8 @@ def _days(text: str) -> int:
 
 
 def _described(act: Any, stayed: list[Any]) -> dict[str, Any]:
+    from trash.stayed import as_objects
+
     if act is None:
         return {"act": None, "emptied": 0, "stayed": 0, "space": {}, "items": []}
     return {
@@ -89,14 +89,5 @@ def _described(act: Any, stayed: list[Any]) -> dict[str, Any]:
         "stayed": len(stayed),
         "space": act.space,
         "note": act.note,
-        "items": [
-            {
-                "item": item.pk,
-                "library_id": item.library_id,
-                "path": to_display(item.plan_file.relative_path),
-                "reason_code": item.reason_code,
-                "reason": item.reason,
-            }
-            for item in stayed
-        ],
+        "items": as_objects(stayed),
     }

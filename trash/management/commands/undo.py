@@ -15,9 +15,6 @@ from jobs.errors import Refused
 from libraries.errors import NotThere
 from libraries.names import to_display, to_text
 
-#: Files that stay are told of one by one, up to so many.
-MOST_TOLD = 50
-
 
 class Command(BaseCommand):
     help = (
@@ -54,6 +51,7 @@ class Command(BaseCommand):
         from trash.authorising import ask_undo
         from trash.choosing_items import deleted_for_good
         from trash.running_now import carry_out_now
+        from trash.stayed import stayed_of
 
         try:
             for_good = deleted_for_good(selection)
@@ -64,7 +62,7 @@ class Command(BaseCommand):
             raise CommandError(str(refusal)) from None
         except KeyboardInterrupt:
             raise CommandError("Stopped. What is back stays back; a consumer that runs does the rest.") from None
-        stayed = list(act.taken.filter(status="trashed").select_related("plan_file").order_by("pk"))
+        stayed = stayed_of(act)
         if as_json:
             self.stdout.write(json.dumps(_described(act, stayed, for_good), ensure_ascii=True))
         else:
@@ -75,11 +73,11 @@ class Command(BaseCommand):
             raise CommandError(f"{len(stayed):,} of the files stay in the trash.")
 
     def _tell(self, act: Any, stayed: list[Any], for_good: int) -> None:
+        from trash.stayed import in_words
+
         self.stdout.write(f"{act.done_count:,} files are back where they were, {len(stayed):,} stay in the trash.")
-        for item in stayed[:MOST_TOLD]:
-            self.stdout.write(f"! {to_display(item.plan_file.relative_path)}: {item.reason} ({item.reason_code})")
-        if len(stayed) > MOST_TOLD:
-            self.stdout.write(f"… and {len(stayed) - MOST_TOLD:,} more; the page of the trash has all of them.")
+        for line in in_words(stayed):
+            self.stdout.write(line)
         if for_good:
             self.stdout.write(f"{for_good:,} files were removed for good and can't come back.")
 
@@ -157,6 +155,8 @@ def _library(name: str) -> int:
 
 
 def _described(act: Any, stayed: list[Any], for_good: int) -> dict[str, Any]:
+    from trash.stayed import as_objects
+
     return {
         "act": act.pk,
         "status": act.status,
@@ -164,14 +164,5 @@ def _described(act: Any, stayed: list[Any], for_good: int) -> dict[str, Any]:
         "stayed": len(stayed),
         "removed_for_good": for_good,
         "note": act.note,
-        "items": [
-            {
-                "item": item.pk,
-                "library_id": item.library_id,
-                "path": to_display(item.plan_file.relative_path),
-                "reason_code": item.reason_code,
-                "reason": item.reason,
-            }
-            for item in stayed
-        ],
+        "items": as_objects(stayed),
     }

@@ -1,0 +1,188 @@
+"""The next files of an act, made ready: looked at as far as that is cheap, and what is intended recorded durably."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from stat import S_ISREG
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from database.routing import EXECUTOR
+from duplicates.models import Plan
+from jobs.errors import GivesWay, LeaseLost
+from jobs.executing import PAUSED
+from jobs.models import Job
+from jobs.working import Work
+from libraries.names import to_bytes
+from trash import item_storing, manifest, switching
+from trash.checking_items import Folder, Ground
+from trash.errors import ActFailed
+from trash.folders import Trash, open_trash
+from trash.item_storing import Counted, Intent, Planned
+from trash.locking import Held
+from trash.manifest_writing import write
+from trash.models import Act, TrashItem
+from trash.proving import refuse_changed
+from trash.refusing import Refusal, refused
+
+#: What a batch reads at the most, unless one file alone is larger.
+BATCH_BYTES = 64 << 20
+TrashKey = tuple[int, str]
+
+
+class Prepared:
+    """A batch that may be acted on: what is intended, and what is open for it. Whoever has it closes it."""
+
+    def __init__(self, files: list[Planned], ground: Ground) -> None:
+        self.ground, self.last = ground, files[-1].id
+        self.made_at = time.monotonic()
+        self.intents: list[Intent] = []
+        self.skipped = 0
+        self.trashes: dict[TrashKey, Trash] = {}
+        self._stack = ExitStack()
+        self._stack.enter_context(ground)
+
+    def __enter__(self) -> Prepared:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def keep(self, key: TrashKey, trash: Trash) -> None:
+        self.trashes[key] = self._stack.enter_context(trash)
+
+    def trash_of(self, intent: Intent) -> Trash:
+        return self.trashes[intent.item.library_id, intent.trash_folder]
+
+
+class Preparing:
+    """One run over what is left of one plan. Whoever makes it holds the lock."""
+
+    def __init__(self, work: Work[Job], act: Act, lock: Held, is_ours: Callable[[int, int], bool]) -> None:
+        assert act.plan is not None
+        self.work, self.act, self.plan, self.lock, self.is_ours = work, act, act.plan, lock, is_ours
+        self.space: dict[str, list[int]] = dict(act.space)
+        self._headed: set[TrashKey] = set()
+
+    def begin(self) -> None:
+        self.refuse_switched_off()
+        with item_storing.recording(self.work):
+            self._refuse_ended()
+
+    def after(self, last: int) -> Prepared | None:
+        """The next batch, with its intents on the disk; None where nothing is left."""
+        files = self._next(last)
+        if not files:
+            return None
+        self.refuse_switched_off()
+        batch = Prepared(files, Ground(files, self.is_ours))
+        try:
+            intents = [self._look(file, batch) for file in files]
+            counted = Counted()
+            for each in intents:
+                if each.code:
+                    counted.add(TrashItem.Status.SKIPPED, each.item.size)
+            with item_storing.recording(self.work):
+                self._refuse_ended()
+                item_storing.intend(self.act.pk, intents)
+                item_storing.count(self.act.pk, counted)
+                Act.objects.using(EXECUTOR).filter(pk=self.act.pk).update(space=self.space)
+        except BaseException:
+            batch.close()
+            raise
+        batch.intents, batch.skipped = [each for each in intents if not each.code], counted.skipped
+        return batch
+
+    def _next(self, after: int) -> list[Planned]:
+        """So many files, and not too much to read."""
+        files = item_storing.next_files(self.act, after, settings.ACT_BATCH_FILES)
+        total, keeper = 0, 0
+        for number, file in enumerate(files):
+            total += file.size if file.keeper.id == keeper else 2 * file.size
+            keeper = file.keeper.id
+            if number and total > BATCH_BYTES:
+                return files[:number]
+        return files
+
+    # --- May it go on? ------------------------------------------------------------------------------------
+    def refuse_switched_off(self) -> None:
+        if words := switching.why_not_act(self.plan.action):
+            raise ActFailed("SWITCHED_OFF", words)
+
+    def _refuse_ended(self) -> None:
+        """Inside the transaction that is fenced by the lease."""
+        row = Act.objects.using(EXECUTOR).filter(pk=self.act.pk, job_id=self.work.row.pk)
+        found = row.values_list("status", "is_paused", "plan__status").first()
+        if found is None or found[0] not in Act.LIVING or found[2] != Plan.Status.AUTHORISED:
+            raise LeaseLost(f"{self.act} is not authorised any more")
+        if found[1]:
+            raise GivesWay(PAUSED, "It is paused; nothing is given up.")
+        if found[0] == Act.Status.AUTHORISED:
+            row.update(status=Act.Status.RUNNING, updated_at=Now())
+
+    # --- Looking ------------------------------------------------------------------------------------------
+    def _look(self, item: Planned, batch: Prepared) -> Intent:
+        """What is cheap to know: what is refused here is neither intended nor read."""
+        path = to_bytes(item.path)
+        name, ground = path.rpartition(b"/")[2], batch.ground
+        try:
+            folder = ground.folder(item.library_id, item.path.rpartition("/")[0], "VICTIM_GONE")
+            ground.refuse_by_policy(item, folder)
+            try:
+                info = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
+            except OSError as error:
+                raise refused(error, gone="VICTIM_GONE") from None
+            if not S_ISREG(info.st_mode):
+                raise Refusal("NOT_A_FILE", "It is no file any more.")
+            refuse_changed(info, item, "VICTIM")
+            ground.refuse_young(folder, info)
+            key = (item.library_id, folder.trash_folder)
+            if key not in batch.trashes:
+                batch.keep(key, self.open_trash(folder))
+            return Intent(item, path, name, folder.trash_folder, info)
+        except Refusal as reason:
+            return Intent(item, path, name, code=reason.code, reason=reason.message)
+
+    def open_trash(self, folder: Folder) -> Trash:
+        """The trash of a folder's filesystem, locked, with the beginning of its manifest. Raises `Refusal`."""
+        library, key = folder.library, (folder.library.id, folder.trash_folder)
+        try:
+            trash = open_trash(library.root, to_bytes(folder.trash_folder), self.act.key, is_made=True)
+        except OSError as error:
+            raise refused(error, gone="NO_TRASH", what="The trash") from None
+        try:
+            self.lock.take(trash)
+            if key not in self._headed:
+                self._write_head(trash, library.place.name)
+                self._headed.add(key)
+            if folder.filesystem and folder.filesystem not in self.space:
+                free = _free_bytes(trash.mount)
+                self.space[folder.filesystem] = [free, free]
+        except BaseException:
+            trash.close()
+            raise
+        return trash
+
+    def _write_head(self, trash: Trash, library: str) -> None:
+        if next(trash.read_manifest(), None) is None:
+            act = self.act
+            line = manifest.head_line(
+                key=act.key,
+                plan=act.plan_id,
+                approved_by=act.authorised_by,
+                approved_at=act.authorised_at.isoformat(),
+                library=library,
+            )
+            write(trash, [line])
+
+
+def _free_bytes(handle: int) -> int:
+    figures = os.fstatvfs(handle)
+    return figures.f_bavail * figures.f_frsize
