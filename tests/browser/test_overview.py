@@ -60,7 +60,7 @@ def test_a_hidden_page_does_not_ask(visit: Visit) -> None:
     library()
     job, _lease = factories.running_job("thumbnail")
     page = visit(factories.user(), "/")
-    expect(page.locator("#to-win .tile-note").first).to_contain_text("no two files")
+    expect(page.locator("#to-win .tile-note").first).to_contain_text("known after the first scan")
     page.evaluate(HIDE, True)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils.translation import trans_real
 
+from frame.templatetags import frame
 from tests.site.whole_site import Site, empty_site, furnished_site, our_pages
 
 pytestmark = pytest.mark.django_db
@@ -73,7 +74,9 @@ def _marked() -> Iterator[None]:
     trans_real._translations[settings.LANGUAGE_CODE] = Marking()  # type: ignore[attr-defined]
     trans_real._default = None  # type: ignore[attr-defined]
     trans_real.deactivate()
+    frame._pill.cache_clear()
     yield
+    frame._pill.cache_clear()
     trans_real._translations[settings.LANGUAGE_CODE] = kept  # type: ignore[attr-defined]
     trans_real._default = default  # type: ignore[attr-defined]
 
