@@ -45,7 +45,6 @@ PAGE_FILES = 20_000
 #: Contents whose files are asked for in one statement.
 PAGE_CONTENTS = 400
 BATCH_PAIRS = 1_000
-TELL_SECONDS = 1.0
 #: How often a command looks whether another one has ended the search.
 WAIT_SECONDS = 0.5
 #: Of a search that completed: it could not look at everything.
@@ -124,7 +123,6 @@ class Overlap:
         self.kept = set(LibraryRoot.objects.using(EXECUTOR).kept().values_list("pk", flat=True))
         self.done = self.total = 0
         self.capped = 0
-        self.told_at = time.monotonic()
 
     def run(self) -> Outcome:
         self._forget_old_pairs()
@@ -163,13 +161,11 @@ class Overlap:
         return " ".join(said) or None
 
     def _advance(self, count: int, doing: str) -> None:
-        """So many more files are seen. Told about once a second, so that a page can show it."""
+        """So many more files are seen."""
         self.work.check()
         self.done += count
         self.work.advance(min(self.done, self.total), self.total, doing=doing)
-        if time.monotonic() - self.told_at >= TELL_SECONDS:
-            self.work.renew()
-            self.told_at = time.monotonic()
+        self.work.tell()
 
     # --- 1: how much lies below each folder ---------------------------------------------------------------
     def _count_folders(self) -> None:

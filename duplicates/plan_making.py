@@ -79,6 +79,7 @@ class Making:
             self._store(digests)
             done += len(digests)
             self.work.advance(done, max(done, total))
+            self.work.tell()
             reach("plan_stored")
         self._finish()
 

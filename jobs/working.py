@@ -24,6 +24,8 @@ from logbook.models import write_event
 
 logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=LeasedModel)
+#: How often work that tells how far it is writes that into its row.
+TELL_SECONDS = 1.0
 #: What this process works on now, in the order it was taken.
 _in_hand: dict[int, Work[Any]] = {}
 
@@ -77,6 +79,12 @@ class Work(Generic[M]):
         asked_at = time.monotonic()
         self.lease.renew(self.processed, self.total)
         self._renewed_at = asked_at
+
+    def tell(self) -> None:
+        """Call after each batch: writes about once a second how far the work is, so that a page can show it. The thread
+        that keeps the lease does so far too seldom."""
+        if time.monotonic() - self._renewed_at >= TELL_SECONDS:
+            self.renew()
 
     def lose(self) -> None:
         self._lost.set()

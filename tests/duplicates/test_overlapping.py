@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from database.routing import EXECUTOR
 from duplicates import overlap_tables, overlapping
 from duplicates.models import FolderPair, FolderSearch
-from jobs import executing, stopping
+from jobs import executing, stopping, working
 from jobs.models import Job
 from libraries.models import LibraryFile, LibraryRoot
 from libraries.names import to_text
@@ -282,7 +282,7 @@ def test_asking_twice_is_one_search() -> None:
 
 
 def test_a_search_tells_how_far_it_is_and_how_many_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlapping, "TELL_SECONDS", 0)
+    monkeypatch.setattr(working, "TELL_SECONDS", 0)
     index(factories.library(), {"a/x": b"xx", "b/x": b"xx", "c/y": b"y"})
     done = search()
     assert (done.processed_items, done.total_items, done.progress, done.pair_count) == (7, 7, 1.0, 1)

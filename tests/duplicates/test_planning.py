@@ -9,7 +9,7 @@ from pytest_django.fixtures import Settings
 from duplicates import plan_making, plan_storing, planning
 from duplicates.models import IgnoredGroup, Plan, PlanFile, PlanFolder
 from duplicates.plan_folders import look_into
-from jobs import deciding, stopping
+from jobs import deciding, stopping, working
 from jobs.executing import drain
 from jobs.models import Job
 from jobs.working import Work
@@ -264,6 +264,24 @@ def test_a_file_that_changes_its_content_meanwhile_is_planned_once(monkeypatch: 
     plan = planned()
     assert paths(plan, "remove") == ["far/a"]
     assert plan.left_out == {"changed": 3}
+
+
+def test_planning_tells_how_far_it_is_while_it_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the row of its job, which the page reads; a lease alone would be renewed once in minutes."""
+    photos = library()
+    for content in range(5):
+        copies(photos, content, f"{content}", f"far/{content}")
+    monkeypatch.setattr(plan_making, "BATCH_FILES", 2)
+    monkeypatch.setattr(working, "TELL_SECONDS", 0)
+    told: list[Any] = []
+
+    def look(place: str) -> None:
+        if place == "plan_stored":
+            told.extend(Job.objects.values_list("processed_items", "total_items"))
+
+    monkeypatch.setattr(plan_making, "reach", look)
+    planned()
+    assert told == [(number, 5) for number in range(1, 6)]
 
 
 # --- Stopping ---------------------------------------------------------------------------------------------
