@@ -238,18 +238,23 @@ class Overlap:
         after: tuple[str, bytes] = ("", b"")
         while rows := _ask(_CONTENTS, [*after, PAGE_CONTENTS]):
             after = (rows[-1][0], bytes(rows[-1][1]))
-            sizes = {(algorithm, bytes(digest)): size for algorithm, digest, size, _count in rows}
-            few = [(row[0], bytes(row[1])) for row in rows if row[3] <= PAGE_FILES]
-            found: dict[tuple[str, bytes], Places] = {}
-            if few:
-                sql = _COPIES.format(marks=", ".join(["(%s, %s)"] * len(few)))
-                for algorithm, digest, library_id, path in _ask(sql, [part for each in few for part in each]):
-                    self._place(found.setdefault((algorithm, bytes(digest)), {}), library_id, path)
-            for digest in sizes.keys() - set(few):
-                found[digest] = self._many_places(digest, doing)
-            for digest, places in found.items():
-                yield sizes[digest], places
-            self._advance(sum(row[3] for row in rows if row[3] <= PAGE_FILES), doing)
+            for some in _held_at_once(rows):
+                sizes = {(algorithm, bytes(digest)): size for algorithm, digest, size, _count in some}
+                files = sum(row[3] for row in some)
+                is_few = files <= PAGE_FILES
+                found = (
+                    self._places(list(sizes)) if is_few else {each: self._many_places(each, doing) for each in sizes}
+                )
+                for digest, places in found.items():
+                    yield sizes[digest], places
+                self._advance(files if is_few else 0, doing)
+
+    def _places(self, digests: list[tuple[str, bytes]]) -> dict[tuple[str, bytes], Places]:
+        found: dict[tuple[str, bytes], Places] = {}
+        sql = _COPIES.format(marks=", ".join(["(%s, %s)"] * len(digests)))
+        for algorithm, digest, library_id, path in _ask(sql, [part for each in digests for part in each]):
+            self._place(found.setdefault((algorithm, bytes(digest)), {}), library_id, path)
+        return found
 
     def _many_places(self, digest: tuple[str, bytes], doing: str) -> Places:
         """The same for one content with very many copies."""
@@ -309,6 +314,19 @@ def _depths_and_room(one: tuple[int, str], other: tuple[int, str]) -> tuple[int,
             break
         shared += 1
     return len(first) + len(second), min(len(first), len(second)) - shared - 1
+
+
+def _held_at_once(contents: list[Any]) -> Iterator[list[Any]]:
+    """Rows of `_CONTENTS` in portions of not too many files together; a content with more than that stands alone."""
+    portion: list[Any] = []
+    files = 0
+    for row in contents:
+        if portion and files + row[3] > PAGE_FILES:
+            yield portion
+            portion, files = [], 0
+        portion.append(row)
+        files += row[3]
+    yield portion
 
 
 def _ask(sql: str, parameters: Any = ()) -> list[Any]:
