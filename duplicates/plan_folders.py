@@ -12,6 +12,8 @@ from duplicates.plan_storing import FolderKey
 #: Endings of files that belong to the one beside them that has the same name (`duplicates.plan_warnings`).
 SIDE_CARS = frozenset({"xmp", "aae", "mov", "thm", "srt", "json"})
 PAGE = 500
+#: Folders that are taken over from PostgreSQL at a time.
+FETCHED = 2_000
 
 _RIGHT_INSIDE = (
     "SELECT relative_path FROM library_files WHERE library_id = %s AND relative_path >= %s AND relative_path < %s"
@@ -26,7 +28,7 @@ SELECT library_id, SUBSTR(path, 1, GREATEST(LENGTH(path) - 1, 0)), files, has_si
          GROUP BY 1, 2) folders"""
 
 
-@dataclass
+@dataclass(slots=True)
 class Inside:
     files: int = 0
     has_side_cars: bool = False
@@ -44,7 +46,7 @@ def look_into(
             if number % 100 == 0:
                 tick()
         return found
-    return _all_at_once(wanted, using)
+    return _all_at_once(wanted, using, tick)
 
 
 def _walk(key: FolderKey, using: str) -> Inside:
@@ -72,14 +74,17 @@ def _walk(key: FolderKey, using: str) -> Inside:
             return inside
 
 
-def _all_at_once(wanted: list[FolderKey], using: str) -> dict[FolderKey, Inside]:
+def _all_at_once(wanted: list[FolderKey], using: str, tick: Callable[[], None]) -> dict[FolderKey, Inside]:
     found = {key: Inside() for key in wanted}
     libraries = sorted({library for library, _folder in wanted})
-    with connections[using].cursor() as cursor:
+    # The server keeps the answer: it has every folder of the libraries, and the plan may be about a few.
+    with connections[using].chunked_cursor() as cursor:
         cursor.execute(_ALL_FOLDERS, [sorted(SIDE_CARS), libraries])
-        for library, folder, files, has_side_cars in cursor.fetchall():
-            if (library, folder) in found:
-                found[library, folder] = Inside(files, bool(has_side_cars))
+        while rows := cursor.fetchmany(FETCHED):
+            for library, folder, files, has_side_cars in rows:
+                if (library, folder) in found:
+                    found[library, folder] = Inside(files, bool(has_side_cars))
+            tick()
     return found
 
 

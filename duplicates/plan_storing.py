@@ -94,9 +94,9 @@ PlannedGroup = tuple[Digest, Sequence[PlannedFile]]
 FolderKey = tuple[int, str]
 
 
-@dataclass
+@dataclass(slots=True)
 class Loss:
-    """What goes of the files right inside a folder."""
+    """What goes of the files right inside a folder. Held for every folder of a plan until its end."""
 
     files: int = 0
     bytes: int = 0
