@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.goals import Goal
 from benchmarks.report import Section, table
 from benchmarks.scratch import installation, run
+from benchmarks.synthetic_index import File, digest, fill
 
 SIZES = {"sqlite": 5_000_000, "postgresql": 1_000_000}
 PAGE, TRIES = 100, 21
@@ -76,7 +77,7 @@ def _look(files: int) -> dict[str, Any]:
     django.setup()
     from duplicates import summary
 
-    _fill(files)
+    fill(_files(files))
     start = time.perf_counter()
     summary.bring_up_to_date()
     recounted = time.perf_counter() - start
@@ -89,47 +90,12 @@ def _look(files: int) -> dict[str, Any]:
     return found
 
 
-def _fill(files: int) -> None:
+def _files(count: int) -> Iterator[File]:
     """A third of the files is in groups of two to five, spread over three libraries and a thousand folders each."""
-    from django.db import connection
-
-    from libraries.models import LibraryRoot
-
-    for name in ("one", "two", "three"):
-        LibraryRoot.objects.create(name=name, root_path=f"/libraries/{name}")
-    first = LibraryRoot.objects.order_by("id").values_list("id", flat=True)[0]
-    columns = (
-        "library_id, relative_path, size_bytes, mtime_ns, inode, device, nlink, needs_hash,"
-        " hash_algorithm, content_hash"
-    )
-    # Of six files in a row the first stands for itself; the others share a content in groups of two to five.
-    content = "CASE WHEN i % 6 < 4 THEN i ELSE -(i / (12 + 6 * (i % 4))) END"
-    with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            digest = "unhex_digest(c)"
-            connection.connection.create_function("unhex_digest", 1, _digest, deterministic=True)
-            cursor.execute(
-                f"""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {files})
-                INSERT INTO library_files ({columns})
-                SELECT {first} + i % 3, 'folder ' || (i % 1000) || '/file ' || i || '.jpg', 1000 + ABS(c) % 1000003,
-                       1700000000000000000 + i * 1000000, i, 1, 1, 0, 'blake3', {digest}
-                  FROM (SELECT i, {content} AS c FROM n)"""
-            )
-            cursor.execute("ANALYZE")
-        else:
-            cursor.execute(
-                f"""INSERT INTO library_files ({columns})
-                SELECT {first} + i % 3, 'folder ' || (i % 1000) || '/file ' || i || '.jpg', 1000 + ABS(c) % 1000003,
-                       1700000000000000000 + i * 1000000, i, 1, 1, false, 'blake3', sha256(c::text::bytea)
-                  FROM (SELECT i::bigint, {content} AS c FROM generate_series(1, {files}) AS i) numbers"""
-            )
-            cursor.execute("VACUUM ANALYZE library_files")
-
-
-def _digest(content: int | str) -> bytes:
-    from blake3 import blake3
-
-    return blake3(str(content).encode()).digest()
+    for number in range(1, count + 1):
+        # Of six files in a row four stand for themselves; the others share a content in groups of two to five.
+        content = number if number % 6 < 4 else -(number // (12 + 6 * (number % 4)))
+        yield File(number % 3, f"folder {number % 1000}/file {number}.jpg", content)
 
 
 def _pages(order: str, port: int) -> dict[str, float]:
@@ -236,7 +202,7 @@ def _rehash(files: int, salt: int, *, counts: bool) -> float:
     # As redundant as the index is: of three files one shares its content with another one. Groups come and go.
     contents = (f"{salt} {number // 6 if number % 3 == 0 else -number}" for number in range(len(rows)))
     read: list[tuple[Candidate, bytes, bytes | None]] = [
-        (row, _digest(content), None) for row, content in zip(rows, contents, strict=True)
+        (row, digest(content), None) for row, content in zip(rows, contents, strict=True)
     ]
     store = HashStore("bench")
     start = time.perf_counter()
