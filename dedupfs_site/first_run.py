@@ -8,6 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import Role, User
 from dedupfs_site import demo
@@ -29,7 +30,7 @@ def create_first_admin() -> str | None:
     if User.objects.exists():
         return None
     try:
-        _, password = User.objects.add_person(ADMIN, Role.ADMIN, actor=ACTOR)
+        _admin, password = User.objects.add_person(ADMIN, Role.ADMIN, actor=ACTOR)
     except IntegrityError:
         return None  # another machine on the same database was first
     return password
@@ -72,7 +73,7 @@ def remove_demo(*, actor: str) -> list[str]:
     """
     library = demo_library()
     if library is None:
-        raise NotThere("There is no demo library.")
+        raise NotThere(_("There is no demo library."))
     removing.remove(library.pk, actor=actor)
     kept = demo.take_away(demo_folder())
     write_event("site", DEMO, "demo_removed", actor=actor, title="Demo library", files_kept=len(kept))

@@ -153,4 +153,4 @@ def _payload(cursor: str) -> dict[str, Any]:
 
 
 def _bad(cursor: str) -> BadCursor:
-    return BadCursor(f"{cursor[:80]!r} is not a cursor of this list")
+    return BadCursor(_("%(cursor)s is not a cursor of this list") % {"cursor": repr(cursor[:80])})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.db import connections, transaction
+from django.utils.translation import gettext as _
 
 from database.portions import portions
 from database.routing import EXECUTOR, POLICY
@@ -50,7 +51,7 @@ def stop_ignoring(key: str, *, actor: str) -> bool:
     """Undo it; whether there was anything to undo. Raises `BadGroupKey`."""
     algorithm, digest = parse_group_key(key)
     with transaction.atomic():
-        count, _ = IgnoredGroup.objects.filter(hash_algorithm=algorithm, content_hash=digest).delete()
+        count, _tables = IgnoredGroup.objects.filter(hash_algorithm=algorithm, content_hash=digest).delete()
         if count:
             _write("no longer ignored", (algorithm, digest), actor)
     return bool(count)
@@ -110,7 +111,8 @@ def checked_note(note: str) -> str:
     """As it is kept. Raises `Refused` for one that can't be."""
     text = note.strip()
     if len(text) > NOTE_CHARACTERS:
-        raise Refused(f"A note may have {NOTE_CHARACTERS} characters; this has {len(text)}.")
+        words = _("A note may have %(most)d characters; this has %(count)d.")
+        raise Refused(words % {"most": NOTE_CHARACTERS, "count": len(text)})
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise Refused("The note holds a character that can't be stored.")
+        raise Refused(_("The note holds a character that can't be stored."))
     return text

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from jobs.doorbell import ring
 from jobs.errors import Refused
@@ -33,7 +34,9 @@ _slot_fillers: list[Callable[[], bool]] = []
 def enqueue(kind: str, *, actor: str, dry_run: bool = False, payload: dict[str, Any] | None = None) -> Job:
     """Make a job that waits for an executor."""
     if kind == Job.Kind.DELETE and not dry_run:
-        raise Refused("Removing files needs a plan that an admin has authorised; only a dry run can be asked for here.")
+        raise Refused(
+            _("Removing files needs a plan that an admin has authorised; only a dry run can be asked for here.")
+        )
     try:
         with transaction.atomic():
             job = Job.objects.create(kind=kind, dry_run=dry_run, payload=payload or {})
@@ -67,7 +70,7 @@ def reset(job_id: str, *, actor: str, reason: str = "") -> Job:
     """Put a retryable job back in the queue."""
     if Job.objects.filter(pk=job_id, kind=Job.Kind.DELETE, dry_run=False).exists():
         raise Refused(
-            "A job that acts on files goes on by itself; one that is paused is resumed on the page of its act."
+            _("A job that acts on files goes on by itself; one that is paused is resumed on the page of its act.")
         )
     try:
         job = _move(
@@ -96,7 +99,8 @@ def retry(job_id: str, *, actor: str) -> Job:
     """Start again what failed or was cancelled, as a new job: the old one keeps its history."""
     old = Job.objects.get(pk=job_id)
     if not may_retry(old):
-        raise Refused(f"Only a failed or cancelled job that removes no files can be tried again; this is {old.status}.")
+        words = _("Only a failed or cancelled job that removes no files can be tried again; this is %(status)s.")
+        raise Refused(words % {"status": old.status})
     with transaction.atomic():
         job = enqueue(old.kind, actor=actor, dry_run=old.dry_run, payload=old.payload)
         write_event("jobs", old.pk, "retried", actor=actor, as_job=job.pk)
@@ -152,13 +156,19 @@ def _move(job_id: str, expected: Sequence[str], verb: str, actor: str, reason: s
         changed = Job.objects.filter(pk=job_id, status__in=expected).update(updated_at=Now(), **values)
         job = Job.objects.get(pk=job_id)
         if changed == 0:
-            raise Refused(f"This job is {job.status}; {verb} is possible while it is {' or '.join(expected)}.")
+            raise Refused(_not_in_this_state(job, verb, expected))
         write_event("jobs", job.pk, verb, actor=actor, **({"reason": reason} if reason else {}))
     return job
+
+
+def _not_in_this_state(job: Job, verb: str, expected: Sequence[str]) -> str:
+    words = _("This job is %(status)s; %(verb)s is possible while it is %(expected)s.")
+    return words % {"status": job.status, "verb": verb, "expected": _(" or ").join(expected)}
 
 
 def _slot_taken() -> str:
     holder = Job.objects.holding_slot().first()
     if holder is None:
-        return "Another scan or hash job is active."
-    return f"The {holder.kind} job {holder.pk} is {holder.status}; only one scan or hash job may be active at a time."
+        return _("Another scan or hash job is active.")
+    words = _("The %(kind)s job %(id)s is %(status)s; only one scan or hash job may be active at a time.")
+    return words % {"kind": holder.kind, "id": holder.pk, "status": holder.status}

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connections, transaction
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from libraries import asking, mounts
 from libraries.asking import Look, Question
@@ -45,14 +46,14 @@ def add(name: str, path: str | bytes, *, actor: str, **choices: Any) -> LibraryR
     """
     wanted = _as_bytes(path)
     chosen = checked({"name": name, **choices})
-    for _ in range(TRIES):
+    for _try in range(TRIES):
         others = _others()
         look = _check(wanted, others)
         with transaction.atomic():
             _one_at_a_time()
             if _others().keys() <= others.keys():
                 return _insert(look, chosen, actor)
-    raise Refused("Others are adding libraries at this moment. Try again.")
+    raise Refused(_("Others are adding libraries at this moment. Try again."))
 
 
 def _others() -> dict[int, LibraryRoot]:
@@ -70,7 +71,8 @@ def _insert(look: Look, chosen: dict[str, Any], actor: str) -> LibraryRoot:
     checked(chosen)  # the name may have been taken since
     root_path = to_text(look.real)
     if len(root_path) > PATH_CHARACTERS:
-        raise WrongValue("path", f"The path has more than {PATH_CHARACTERS} characters. Mount the folder higher up.")
+        words = _("The path has more than %(most)d characters. Mount the folder higher up.")
+        raise WrongValue("path", words % {"most": PATH_CHARACTERS})
     library = LibraryRoot.objects.create(name=chosen.pop("name"), root_path=root_path)
     save(library, chosen)
     LibraryState.objects.create(
@@ -91,13 +93,14 @@ def _as_bytes(path: str | bytes) -> bytes:
         path = os.fsencode(path) if any("\ud800" <= c <= "\udfff" for c in path) else to_bytes(path)
     shown = to_display(to_text(path[:200]))
     if not path.strip():
-        raise WrongValue("path", "A library needs a folder.")
+        raise WrongValue("path", _("A library needs a folder."))
     if b"\0" in path:
-        raise WrongValue("path", f"“{shown}” holds a NUL character, which no path has.")
+        raise WrongValue("path", _("“%(path)s” holds a NUL character, which no path has.") % {"path": shown})
     if not path.startswith(b"/"):
-        raise WrongValue("path", f"“{shown}” is not a whole path. Write it from the root: “/…”.")
+        words = _("“%(path)s” is not a whole path. Write it from the root: “/…”.")
+        raise WrongValue("path", words % {"path": shown})
     if b".." in path.split(b"/"):
-        raise WrongValue("path", f"“{shown}”: write the path without “..”.")
+        raise WrongValue("path", _("“%(path)s”: write the path without “..”.") % {"path": shown})
     return path
 
 
@@ -106,7 +109,8 @@ def _check(path: bytes, others: dict[int, LibraryRoot]) -> Look:
     seen = _look(path, others)
     shown = to_display(to_text(seen.wanted.real))
     if seen.wanted.problem:
-        raise WrongValue("path", f"{shown} is no folder that can be read: {seen.wanted.problem}.")
+        words = _("%(path)s is no folder that can be read: %(problem)s.")
+        raise WrongValue("path", words % {"path": shown, "problem": seen.wanted.problem})
     _refuse_outside(seen, shown)
     _refuse_state(seen, shown)
     for key, other in others.items():
@@ -127,7 +131,8 @@ def _look(path: bytes, others: dict[int, LibraryRoot]) -> Seen:
     answers = asking.ask(questions)
     wanted, state_look, demos = (answers[key] for key in ("wanted", "state", "demos"))
     if wanted is None or state_look is None or demos is None:
-        raise WrongValue("path", f"{to_display(to_text(path))} does not answer. See that its disk or share is there.")
+        words = _("%(path)s does not answer. See that its disk or share is there.")
+        raise WrongValue("path", words % {"path": to_display(to_text(path))})
     found = (answers[f"root {number}"] for number in range(len(roots)))
     known = tuple(look for look in (*found, demos) if look is not None)
     return Seen(wanted, known, state_look, demos, {key: answers[key] for key in others})
@@ -136,7 +141,8 @@ def _look(path: bytes, others: dict[int, LibraryRoot]) -> Seen:
 def _refuse_outside(seen: Seen, shown: str) -> None:
     if not any(mounts.is_at_or_below(seen.wanted.real, root.real) for root in seen.roots):
         roots = ", ".join(to_display(str(root)) for root in settings.LIBRARIES_ROOTS)
-        raise WrongValue("path", f"{shown} is not below {roots}. Add its folder to DEDUPFS_LIBRARIES_ROOT and restart.")
+        words = _("%(path)s is not below %(roots)s. Add its folder to DEDUPFS_LIBRARIES_ROOT and restart.")
+        raise WrongValue("path", words % {"path": shown, "roots": roots})
 
 
 def _refuse_state(seen: Seen, shown: str) -> None:
@@ -146,7 +152,8 @@ def _refuse_state(seen: Seen, shown: str) -> None:
         is_inside = _is_below(place, own) and not _is_below(place, free)
         if is_inside or _is_below(own, place):
             state = to_display(to_text(seen.state.real))
-            raise WrongValue("path", f"{shown} shares files with DedupFS's own folder {state}. Choose another folder.")
+            words = _("%(path)s shares files with DedupFS's own folder %(folder)s. Choose another folder.")
+            raise WrongValue("path", words % {"path": shown, "folder": state})
 
 
 def _is_below(place: tuple[int, bytes], other: tuple[int, bytes]) -> bool:
@@ -159,16 +166,19 @@ def _refuse_overlap(wanted: Look, other: LibraryRoot, look: Look | None) -> None
     paths = [path] if look is None else [path, look.real]
     reasons = [_relation(real, each) for each in paths]
     if look is not None and mounts.overlap(list(wanted.places), list(look.places)):
-        reasons.append("shares files, by a mount or a link, with")
-    reason = next((each for each in reasons if each), None)
-    if reason:
-        name, root = to_display(other.name), to_display(other.root_path)
-        raise WrongValue("path", f"{to_display(to_text(real))} {reason} the library “{name}” ({root}).")
+        reasons.append(_("%(path)s shares files, by a mount or a link, with the library “%(name)s” (%(root)s)."))
+    words = next((each for each in reasons if each), None)
+    if words:
+        named = {"name": to_display(other.name), "root": to_display(other.root_path)}
+        raise WrongValue("path", words % {"path": to_display(to_text(real)), **named})
 
 
 def _relation(path: bytes, other: bytes) -> str | None:
+    """Whole sentences: where the verb stands is another thing in every language."""
     if path == other:
-        return "is already"
+        return _("%(path)s is already the library “%(name)s” (%(root)s).")
     if mounts.is_at_or_below(path, other):
-        return "lies inside"
-    return "contains" if mounts.is_at_or_below(other, path) else None
+        return _("%(path)s lies inside the library “%(name)s” (%(root)s).")
+    if mounts.is_at_or_below(other, path):
+        return _("%(path)s contains the library “%(name)s” (%(root)s).")
+    return None

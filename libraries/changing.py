@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from libraries.errors import NotThere, Refused
 from libraries.excluding import Exclusions
@@ -40,7 +41,7 @@ def change(library_id: int, *, actor: str, **values: Any) -> LibraryRoot:
         changes = {key: [getattr(library, key), value] for key, value in chosen.items()}
         changes = {key: pair for key, pair in changes.items() if pair[0] != pair[1]}
         if changes:
-            save(library, {key: new for key, (_, new) in changes.items()})
+            save(library, {key: new for key, (_old, new) in changes.items()})
             if chosen.get("hash_everything"):
                 HashState.objects.ask()
             write_event(ITEM, str(library.pk), "changed", actor=actor, title=library.name, changes=changes)
@@ -72,7 +73,7 @@ def find(library_id: int) -> LibraryRoot:
     """The library, locked until the transaction ends; one that is being removed is gone for everybody."""
     library = LibraryRoot.objects.kept().select_for_update().filter(pk=library_id).first()
     if library is None:
-        raise NotThere(f"There is no library {library_id}.")
+        raise NotThere(_("There is no library %(id)s.") % {"id": library_id})
     return library
 
 
@@ -100,7 +101,7 @@ def checked(values: Mapping[str, Any], library: LibraryRoot | None = None) -> di
     """The values as they are stored. Raises `Refused` with the reason for the first that can't be used."""
     unknown = sorted(set(values) - set(_CHECKS))
     if unknown:
-        raise Refused(f"A library has no {', '.join(unknown)} that could be chosen.")
+        raise Refused(_("A library has no %(names)s that could be chosen.") % {"names": ", ".join(unknown)})
     root = None if library is None else to_bytes(library.root_path)
     chosen = {key: _CHECKS[key](value, root) for key, value in values.items()}
     if "name" in chosen and _is_taken(chosen["name"], library):
@@ -116,7 +117,8 @@ def _is_taken(name: str, library: LibraryRoot | None) -> bool:
 
 
 def _name_taken(name: str) -> Refused:
-    return WrongValue("name", f"There is a library “{to_display(name)}” already. Choose another name.")
+    words = _("There is a library “%(name)s” already. Choose another name.")
+    return WrongValue("name", words % {"name": to_display(name)})
 
 
 def _check_schedule(chosen: dict[str, Any], library: LibraryRoot | None) -> None:
@@ -138,17 +140,20 @@ def _check_schedule(chosen: dict[str, Any], library: LibraryRoot | None) -> None
 def _name(value: Any) -> str:
     name = _text(value, "name").strip()
     if not name:
-        raise WrongValue("name", "A library needs a name.")
+        raise WrongValue("name", _("A library needs a name."))
     if len(name) > NAME_CHARACTERS:
-        raise WrongValue("name", f"A name may have {NAME_CHARACTERS} characters; this has {len(name)}.")
+        words = _("A name may have %(most)d characters; this has %(count)d.")
+        raise WrongValue("name", words % {"most": NAME_CHARACTERS, "count": len(name)})
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
-        raise WrongValue("name", f"The name “{to_display(name)}” holds control characters. Leave them out.")
+        words = _("The name “%(name)s” holds control characters. Leave them out.")
+        raise WrongValue("name", words % {"name": to_display(name)})
     return name
 
 
 def _role(value: Any) -> str:
     if value not in LibraryRoot.Role.values:
-        raise WrongValue("role", f"A library's role is {', '.join(LibraryRoot.Role.values)}; not {str(value)[:80]!r}.")
+        words = _("A library's role is %(known)s; not %(value)s.")
+        raise WrongValue("role", words % {"known": ", ".join(LibraryRoot.Role.values), "value": _quoted(value)})
     return str(value)
 
 
@@ -157,7 +162,8 @@ def _patterns(value: Any) -> str:
     try:
         Exclusions(lines)
     except Exception as error:  # whatever a pattern does to the matcher, it is the pattern that is wrong
-        raise WrongValue("exclude_patterns", f"These patterns can't be used: {error}") from None
+        words = _("These patterns can't be used: %(error)s") % {"error": error}
+        raise WrongValue("exclude_patterns", words) from None
     return "\n".join(lines)
 
 
@@ -171,22 +177,23 @@ def _folder(line: str, root: bytes | None) -> str:
     path = to_bytes(line)
     if path.startswith(b"/"):
         if root is None or not path.startswith(root.rstrip(b"/") + b"/"):
-            raise WrongValue(
-                "protected_folders", f"{to_display(line)} is not in this library. Write the path below its folder."
-            )
+            words = _("%(path)s is not in this library. Write the path below its folder.")
+            raise WrongValue("protected_folders", words % {"path": to_display(line)})
         path = path[len(root.rstrip(b"/")) :]
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     if b".." in parts:
-        raise WrongValue("protected_folders", f"{to_display(line)}: write the path without “..”.")
+        words = _("%(path)s: write the path without “..”.")
+        raise WrongValue("protected_folders", words % {"path": to_display(line)})
     if not parts:
-        raise WrongValue("protected_folders", "To protect the whole library, give it the role protected.")
+        raise WrongValue("protected_folders", _("To protect the whole library, give it the role protected."))
     return to_text(b"/".join(parts))
 
 
 def _cron(value: Any) -> str:
     cron = " ".join(_text(value, "scan_cron").split())
     if len(cron) > CRON_CHARACTERS:
-        raise WrongValue("scan_cron", f"A cron expression may have {CRON_CHARACTERS} characters; this has {len(cron)}.")
+        words = _("A cron expression may have %(most)d characters; this has %(count)d.")
+        raise WrongValue("scan_cron", words % {"most": CRON_CHARACTERS, "count": len(cron)})
     return cron
 
 
@@ -195,7 +202,7 @@ def _lines(value: Any, field: str) -> list[str]:
         value = "\n".join(_text(each, field) for each in value)
     text = _text(value, field)
     if len(text) > LIST_CHARACTERS:
-        raise WrongValue(field, f"This list has more than {LIST_CHARACTERS} characters.")
+        raise WrongValue(field, _("This list has more than %(most)d characters.") % {"most": LIST_CHARACTERS})
     # Only line ends divide: a name may hold other characters at which `splitlines` would.
     return [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
 
@@ -204,32 +211,40 @@ def _text(value: Any, field: str) -> str:
     """Text that every database can store."""
     text = str(value)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise WrongValue(field, f"“{to_display(text[:200])}” holds a character that can't be stored.")
+        words = _("“%(text)s” holds a character that can't be stored.")
+        raise WrongValue(field, words % {"text": to_display(text[:200])})
     return text
 
 
 def _whole(value: Any, field: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
-        raise WrongValue(field, f"{field} is a whole number, 0 or larger; not {str(value)[:80]!r}.")
+        words = _("%(field)s is a whole number, 0 or larger; not %(value)s.")
+        raise WrongValue(field, words % {"field": field, "value": _quoted(value)})
     return value
 
 
 def _flag(value: Any, field: str) -> bool:
     if not isinstance(value, bool):
-        raise WrongValue(field, f"{field} is true or false; not {str(value)[:80]!r}.")
+        words = _("%(field)s is true or false; not %(value)s.")
+        raise WrongValue(field, words % {"field": field, "value": _quoted(value)})
     return value
+
+
+def _quoted(value: Any) -> str:
+    """Enough of a value to be recognised."""
+    return repr(str(value)[:80])
 
 
 #: How each value is checked, given also the library's root where there is one.
 _CHECKS: dict[str, Callable[[Any, bytes | None], Any]] = {
-    "name": lambda value, _: _name(value),
-    "role": lambda value, _: _role(value),
-    "exclude_patterns": lambda value, _: _patterns(value),
-    "min_size_bytes": lambda value, _: _whole(value, "min_size_bytes"),
-    "hash_everything": lambda value, _: _flag(value, "hash_everything"),
-    "takes_young": lambda value, _: _flag(value, "takes_young"),
-    "read_bytes_per_second": lambda value, _: _whole(value, "read_bytes_per_second"),
+    "name": lambda value, _root: _name(value),
+    "role": lambda value, _root: _role(value),
+    "exclude_patterns": lambda value, _root: _patterns(value),
+    "min_size_bytes": lambda value, _root: _whole(value, "min_size_bytes"),
+    "hash_everything": lambda value, _root: _flag(value, "hash_everything"),
+    "takes_young": lambda value, _root: _flag(value, "takes_young"),
+    "read_bytes_per_second": lambda value, _root: _whole(value, "read_bytes_per_second"),
     "protected_folders": _folders,
-    "scan_interval_minutes": lambda value, _: _whole(value, "scan_interval_minutes"),
-    "scan_cron": lambda value, _: _cron(value),
+    "scan_interval_minutes": lambda value, _root: _whole(value, "scan_interval_minutes"),
+    "scan_cron": lambda value, _root: _cron(value),
 }

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from database.clock import SecondsFromNow
 from database.routing import POLICY
@@ -54,7 +55,7 @@ def submit(library_id: int, priority: int, *, actor: str, accept_missing: bool =
     A waiting one takes over the higher priority and the permission to call many files missing; a running one is left
     as it is.
     """
-    for _ in range(TRIES):
+    for _try in range(TRIES):
         try:
             with transaction.atomic():
                 library = scannable(library_id)
@@ -73,9 +74,10 @@ def submit(library_id: int, priority: int, *, actor: str, accept_missing: bool =
 def scannable(library_id: int) -> LibraryRoot:
     library = LibraryRoot.objects.kept().filter(pk=library_id).first()
     if library is None:
-        raise NotThere(f"There is no library {library_id}.")
+        raise NotThere(_("There is no library %(id)s.") % {"id": library_id})
     if library.is_paused:
-        raise Refused(f"The library {to_display(library.name)} is paused. Resume it on its page, then ask again.")
+        words = _("The library %(name)s is paused. Resume it on its page, then ask again.")
+        raise Refused(words % {"name": to_display(library.name)})
     return library
 
 
@@ -119,12 +121,13 @@ def payload_of(request: ScanRequest, *, accept_missing: bool) -> dict[str, Any]:
 
 def cancel(request_id: str, *, actor: str, reason: str = "") -> ScanRequest:
     """Cancel what waits or runs; the slot is free at once, and whatever the scan still writes is refused."""
-    for _ in range(TRIES):
+    for _try in range(TRIES):
         request = get(request_id)
         if request is None:
-            raise NotThere(f"There is no scan request {request_id[:80]!r}.")
+            raise NotThere(_("There is no scan request %(id)s.") % {"id": repr(request_id[:80])})
         if request.status not in ScanRequest.ACTIVE:
-            raise Refused(f"This scan request is {request.status}; only one that is pending or running is cancelled.")
+            words = _("This scan request is %(status)s; only one that is pending or running is cancelled.")
+            raise Refused(words % {"status": request.status})
         if _cancelled(request, actor, reason):
             return ScanRequest.objects.get(pk=request.pk)
     raise LibrariesError(f"The scan request {request_id} could not be cancelled.")
@@ -182,7 +185,7 @@ def promote() -> bool:
     Manual scans go first, then due hashing, then scheduled scans (`goes_before_hashing` asks the same). Anybody may
     call it at any time: the index of active jobs lets one win.
     """
-    for _ in range(TRIES):
+    for _try in range(TRIES):
         turn = _next_turn()
         if turn is None:
             return False

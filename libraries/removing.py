@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from database.crash_points import reach
 from jobs import stopping
@@ -30,7 +31,7 @@ def remove(library_id: int, *, actor: str, even_if_unseen: bool = False) -> None
     """
     library = LibraryRoot.objects.kept().filter(pk=library_id).first()
     if library is None:
-        raise NotThere(f"There is no library {library_id}.")
+        raise NotThere(_("There is no library %(id)s.") % {"id": library_id})
     _refuse_trash(library, even_if_unseen=even_if_unseen)
     # Before the library is locked: a scan that writes holds its job's row and then wants the library's.
     _cancel_scan(library, actor)
@@ -79,24 +80,30 @@ def _refuse_trash(library: LibraryRoot, *, even_if_unseen: bool) -> None:
     look = asking.ask({0: question})[0]
     name = to_display(library.name)
     if look is not None and look.trash_in:
-        places = ", ".join(to_display(place) or "its folder" for place in look.trash_in)
-        raise Refused(f"The trash of “{name}” holds files (in {places}). Empty it or undo first.")
+        words = _("The trash of “%(name)s” holds files (in %(places)s). Empty it or undo first.")
+        raise Refused(words % {"name": name, "places": ", ".join(map(_shown, look.trash_in))})
     unseen = _unseen(look, remembered)
     if unseen and not even_if_unseen:
-        raise Refused(
-            f"Whether the trash of “{name}” holds files can't be seen: {unseen}. "
+        words = _(
+            "Whether the trash of “%(name)s” holds files can't be seen: %(why)s. "
             "Bring the disk back, or remove the library even if its trash is unseen."
         )
+        raise Refused(words % {"name": name, "why": unseen})
 
 
 def _unseen(look: Look | None, remembered: dict[str, str]) -> str | None:
     if look is None:
-        return "its disk does not answer"
+        return _("its disk does not answer")
     if look.problem:
         return look.problem
     now = look.filesystems or {}
     away = [folder for folder, name in remembered.items() if now.get(folder) != name]
-    return f"another disk is mounted, or none, at {to_display(away[0]) or 'its folder'}" if away else None
+    return _("another disk is mounted, or none, at %(place)s") % {"place": _shown(away[0])} if away else None
+
+
+def _shown(folder: str) -> str:
+    """A folder below a library; "" is the library's own."""
+    return to_display(folder) or _("its folder")
 
 
 # --- The rows ---------------------------------------------------------------------------------------------
@@ -145,7 +152,7 @@ def _delete_batch(rows: QuerySet[Any]) -> int:
 
 def _delete_root(library: LibraryRoot) -> int:
     with transaction.atomic():
-        deleted, _ = LibraryRoot.objects.filter(pk=library.pk, removing_at__isnull=False).delete()
+        deleted, _rows = LibraryRoot.objects.filter(pk=library.pk, removing_at__isnull=False).delete()
         if deleted:
             write_event(ITEM, str(library.pk), "rows_removed", actor="removing")
     reach("root_removed")

@@ -16,6 +16,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from libraries import queueing
 from libraries.errors import LibrariesError, Refused
@@ -23,7 +25,7 @@ from libraries.models import LibraryQuerySet, LibraryRoot, ScanRequest
 
 logger = logging.getLogger(__name__)
 LONGEST_MINUTES = 366 * 24 * 60
-FIELDS = "minute, hour, day of the month, month, day of the week"
+FIELDS = gettext_noop("minute, hour, day of the month, month, day of the week")
 #: Who asks, as the logbook's actor.
 ACTOR = "schedule"
 #: Libraries whose schedule is followed.
@@ -33,9 +35,10 @@ FOLLOWED = (Q(scan_interval_minutes__gt=0) | ~Q(scan_cron="")) & Q(is_paused=Fal
 def check(interval_minutes: int, cron: str) -> None:
     """Refuse what is no schedule, and say what is wrong with it."""
     if interval_minutes > 0 and cron.strip():
-        raise Refused("A schedule is an interval or a cron expression, not both: leave one of them empty.")
+        raise Refused(_("A schedule is an interval or a cron expression, not both: leave one of them empty."))
     if interval_minutes > LONGEST_MINUTES:
-        raise Refused(f"An interval has at most {LONGEST_MINUTES} minutes (a year); {interval_minutes} are too many.")
+        words = _("An interval has at most %(most)d minutes (a year); %(count)d are too many.")
+        raise Refused(words % {"most": LONGEST_MINUTES, "count": interval_minutes})
     if cron.strip():
         _next_by_cron(cron, datetime(2024, 1, 1, tzinfo=UTC))
 
@@ -118,17 +121,20 @@ def _schedule_of(library: LibraryRoot) -> dict[str, object]:
 
 def _next_by_cron(cron: str, after: datetime) -> datetime:
     fields = cron.split()
+    said = {"cron": repr(cron), "fields": _(FIELDS)}
     if len(fields) != 5:
-        raise Refused(f"The cron expression {cron!r} has {len(fields)} fields; it needs five: {FIELDS}.")
+        words = _("The cron expression %(cron)s has %(count)d fields; it needs five: %(fields)s.")
+        raise Refused(words % {**said, "count": len(fields)})
     start = after.astimezone(UTC)
     try:
         # Times of one zone are compared by what their clocks show, and in autumn that is not enough.
         moments = (moment.astimezone(UTC) for moment in CronSim(cron, start.astimezone(ZoneInfo(settings.TIME_ZONE))))
         following = next((moment for moment in moments if moment > start), None)
     except CronSimError as error:
-        raise Refused(f"The cron expression {cron!r} can't be understood: {error}. Its fields are {FIELDS}.") from None
+        words = _("The cron expression %(cron)s can't be understood: %(error)s. Its fields are %(fields)s.")
+        raise Refused(words % {**said, "error": error}) from None
     if following is None:
-        raise Refused(f"The cron expression {cron!r} names a time that never comes.")
+        raise Refused(_("The cron expression %(cron)s names a time that never comes.") % said)
     return following
 
 
