@@ -1,6 +1,6 @@
 """What runs now, in the frame of every page, and what has ended since: the pill in the header and the toasts.
 
-A browser remembers the jobs that its person started or watches (static/js/frame.js) and names them in a header whenever
+A browser remembers the jobs that its person started or watches (static/js/live.js) and names them in a header whenever
 a live part of a page asks; the answer tells which of them have ended. So a page asks once for all that it shows.
 """
 

@@ -294,7 +294,7 @@ class ScanRequest(models.Model):
         CANCELLED = "cancelled"
 
     ACTIVE = (Status.PENDING, Status.RUNNING)
-    #: `running → pending` is a lost lease: the request keeps its place (K4).
+    #: `running → pending` is a lost lease: the request keeps its place, by its priority and the time it was asked for.
     MOVES = {
         "pending": frozenset({"running", "cancelled", "failed"}),
         "running": frozenset({"completed", "failed", "cancelled", "pending"}),

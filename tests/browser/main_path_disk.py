@@ -1,4 +1,5 @@
-"""The folder of the main path: files and their copies, groups for three pages, and two that take long to read."""
+"""The folder of the main path: files and their copies, groups for three portions of the list, and two that take long to
+read."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from tests.tree import tree
 
-#: Pages of the list show fifty groups.
+#: The list begins with 25 groups, and each "load more" brings fifty.
 SMALL_GROUPS = 108
 #: Read to their end these are 24 MB: two minutes at the pace of the first scan.
 LARGE_GROUPS = 2

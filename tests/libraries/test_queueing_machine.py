@@ -1,8 +1,8 @@
-"""Random sequences of everything that can happen to the scan queue, against a model: the eight properties of the seed.
+"""Random sequences of everything that can happen to the scan queue, against a model.
 
-P1 a new request waits · P2 manual before scheduled, then the earlier · P3 an id tells its current status · P4 the
-history has all that ended lately · P5 a cancelled one is gone from the queue · P6 what has ended is not cancelled ·
-P7 one active request a library · P8 a waiting one is raised, never lowered.
+Whatever happens, a new request waits; manual ones go before scheduled ones, then the earlier; an id tells its current
+status; the history has all that ended lately; a cancelled one is gone from the queue; what has ended is not cancelled;
+a library has one active request; and a waiting one is raised, never lowered.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from tests import factories
 
 pytestmark = pytest.mark.django_db
 
-#: At least a hundred of each; `make torture` asks for more.
 #: The properties have their hundred examples each in `test_queueing_properties.py`; here they meet, and at length by
 #: `make torture`.
 EXAMPLES = 30 if settings().max_examples <= 100 else settings().max_examples
