@@ -15,9 +15,14 @@ def _first(path: str, start: str) -> str:
     return "unknown"
 
 
+def _kernel() -> str:
+    """What figures may hang on; the rest of its name tells whose machine it is."""
+    return ".".join(platform.release().split(".")[:2])
+
+
 def describe() -> str:
     memory = int(_first("/proc/meminfo", "MemTotal").split()[0]) / 1024 / 1024
     return (
         f"{os.cpu_count()} cores ({_first('/proc/cpuinfo', 'model name')}), {memory:.0f} GiB memory, "
-        f"Linux {platform.release()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+        f"Linux {_kernel()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     )
