@@ -73,6 +73,12 @@ def test_pictures_are_shown_somewhere_and_small() -> None:
     assert sum(each.stat().st_size for each in pictures) < MOST_BYTES
 
 
+def test_the_pictures_of_pages_are_those_that_are_taken() -> None:
+    script = (ROOT / "scripts/take_screenshots.py").read_text()
+    taken = re.findall(r"^    take\(page, \"([\w-]+)\"", script, re.MULTILINE)
+    assert sorted(taken) == sorted(each.stem for each in (ROOT / "docs/images").glob("*.webp"))
+
+
 @pytest.mark.parametrize("drawing", sorted((ROOT / "docs/images").glob("*.svg")), ids=lambda path: path.stem)
 def test_a_drawing_has_words_for_who_can_not_see_it_and_loads_nothing(drawing: Path) -> None:
     root = ElementTree.parse(drawing).getroot()
