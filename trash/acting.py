@@ -18,7 +18,7 @@ from jobs.models import Job
 from jobs.working import Work
 from libraries.listening import files_changed
 from libraries.names import to_display
-from trash import ending, item_storing, steps
+from trash import ending, item_storing
 from trash.acting_on_file import FileActing, Provers
 from trash.checking_items import Folder, Ground
 from trash.empty_folders import remove_empty_folders
@@ -119,8 +119,6 @@ class Acting:
         except Stopping as reason:
             leaving = reason
         batch.ground.sync_touched()
-        for key in {(each.item.library_id, each.trash_folder) for each in batch.intents}:
-            steps.sync(batch.trashes[key].files)
         return outcomes, leaving
 
     def _each(self, batch: Prepared) -> Iterator[Done]:

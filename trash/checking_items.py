@@ -77,6 +77,8 @@ class Ground:
         self._pairs: dict[tuple[int, int], Refusal | None] = {}
         self._filesystems: dict[tuple[int, int], str] = {}
         self._folders: OrderedDict[tuple[int, str], Folder] = OrderedDict()
+        #: Where files of these folders went to: set by whoever moves them.
+        self.sync_trashes: Callable[[], None] = lambda: None
         hours = settings.YOUNG_HOURS
         self._young_after_ns = time.time_ns() - hours * 3600 * 10**9 if hours else None
 
@@ -121,12 +123,18 @@ class Ground:
             raise refused(error, gone=gone, what=what) from None
         self._folders[key] = found
         if len(self._folders) > MOST_FOLDERS:
-            _, oldest = self._folders.popitem(last=False)
-            _close(oldest)
+            self._close_oldest()
         return found
 
+    def _close_oldest(self) -> None:
+        if next(iter(self._folders.values())).is_touched:
+            self.sync_touched()  # all at once: the trashes are synced once for many folders
+        _, oldest = self._folders.popitem(last=False)
+        os.close(oldest.handle)
+
     def sync_touched(self) -> None:
-        """What was moved out of these folders stays out of them after a power cut."""
+        """First where files came to, then where they left from: so none can be in neither after a power cut."""
+        self.sync_trashes()
         for folder in self._folders.values():
             if folder.is_touched:
                 steps.sync(folder.handle)
@@ -190,9 +198,3 @@ class Ground:
             self._filesystems[key] = mounts.filesystem_name(b"/proc/self/fd/%d" % found.handle)
         if not folder.filesystem or self._filesystems[key] != folder.filesystem:
             raise Refusal("OTHER_FILESYSTEM", "Another filesystem is mounted there than when the library was scanned.")
-
-
-def _close(folder: Folder) -> None:
-    if folder.is_touched:
-        steps.sync(folder.handle)
-    os.close(folder.handle)

@@ -18,7 +18,7 @@ from jobs.executing import PAUSED
 from jobs.models import Job
 from jobs.working import Work
 from libraries.names import to_bytes
-from trash import item_storing, manifest, switching
+from trash import item_storing, manifest, steps, switching
 from trash.checking_items import Folder, Ground
 from trash.errors import ActFailed
 from trash.folders import Trash, open_trash
@@ -45,6 +45,7 @@ class Prepared:
         self.trashes: dict[TrashKey, Trash] = {}
         self._stack = ExitStack()
         self._stack.enter_context(ground)
+        ground.sync_trashes = self._sync_trashes
 
     def __enter__(self) -> Prepared:
         return self
@@ -60,6 +61,10 @@ class Prepared:
 
     def trash_of(self, intent: Intent) -> Trash:
         return self.trashes[intent.item.library_id, intent.trash_folder]
+
+    def _sync_trashes(self) -> None:
+        for trash in self.trashes.values():
+            steps.sync(trash.files)
 
 
 class Preparing:

@@ -148,6 +148,8 @@ class _Looking:
             else:
                 self._stack.callback(trash.close)
                 self._lock.take(trash)
+                # What came here before the kill is on the disk before the folders it left are synced.
+                steps.sync(trash.files)
                 named = {line["item"] for line in trash.read_manifest() if isinstance(line.get("item"), int)}
                 self._trashes[key] = (trash, named)
         return self._trashes[key]

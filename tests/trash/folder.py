@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from trash import proving
+import pytest
+
+from trash import proving, steps
 from trash.folders import Trash, open_trash
 from trash.moving import Place
 from trash.proving import Found
@@ -44,3 +46,29 @@ def found(path: Path, who: str = "VICTIM") -> Iterator[Found]:
 
 def new_trash(root: Path) -> Trash:
     return open_trash(os.fsencode(root), b"", str(uuid.uuid4()), is_made=True)
+
+
+def moves_and_syncs(patch: pytest.MonkeyPatch) -> list[str]:
+    """What is moved and synced from now on, by the names of the folders, in its order."""
+    sync, move, exchange = steps.sync, steps.rename_new, steps.exchange
+    told: list[str] = []
+
+    def name_of(handle: int) -> str:
+        return Path(os.readlink(f"/proc/self/fd/{handle}")).name
+
+    def tell_sync(handle: int) -> None:
+        sync(handle)
+        told.append(f"synced {name_of(handle)}")
+
+    def tell_move(name: bytes, new: bytes, *, src_fd: int, dst_fd: int) -> None:
+        move(name, new, src_fd=src_fd, dst_fd=dst_fd)
+        told.append(f"moved from {name_of(src_fd)}")
+
+    def tell_exchange(name: bytes, other: bytes, *, src_fd: int, dst_fd: int) -> None:
+        exchange(name, other, src_fd=src_fd, dst_fd=dst_fd)
+        told.append(f"moved from {name_of(dst_fd)}")
+
+    patch.setattr(steps, "sync", tell_sync)
+    patch.setattr(steps, "rename_new", tell_move)
+    patch.setattr(steps, "exchange", tell_exchange)
+    return told

@@ -28,8 +28,9 @@ from tests.trash.acts import (
     trash_of,
 )
 from tests.trash.disks import loop_disk
+from tests.trash.folder import moves_and_syncs
 from tests.tree import tree
-from trash import authorising, switching
+from trash import authorising, checking_items, switching
 from trash.models import Act
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -592,3 +593,21 @@ def test_a_database_that_is_older_than_the_disk_makes_the_act_void(tmp_path: Pat
     assert "older" in act.note
     assert len([path for path in contents(root) if "copy" in path]) == 6
     assert plan_of(act).status == "ready"
+
+
+# --- In which order ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("most", [2, 200])
+@pytest.mark.parametrize("action", ["trash", "hardlink"])
+def test_caution_18_where_files_came_to_is_synced_before_where_they_left_from(
+    tmp_path: Path, monkeypatch: Patch, action: str, most: int
+) -> None:
+    """Also where so many folders are concerned that some are closed before the batch ends."""
+    names = {f"d{number}" for number in range(6)}
+    library(tmp_path / "photos", {"a": b"one"} | {f"{name}/copy": b"one" for name in names})
+    act = authorised(action)
+    monkeypatch.setattr(checking_items, "MOST_FOLDERS", most)
+    told = moves_and_syncs(monkeypatch)
+    carry_out(act)
+    for name in names:
+        moved, left = told.index(f"moved from {name}"), told.index(f"synced {name}")
+        assert "synced files" in told[moved:left], name

@@ -14,6 +14,7 @@ from jobs.models import Job
 from libraries.models import LibraryFile, LibraryState
 from tests import factories
 from tests.trash.acts import authorised, carry_out, contents, items, library, trash_of
+from tests.trash.folder import moves_and_syncs
 from trash import settling
 from trash.models import Act, TrashItem
 
@@ -81,6 +82,18 @@ def test_a_file_that_was_moved_is_in_the_trash(tmp_path: Path) -> None:
     assert (status(act), act.done_count, act.trashed_count, act.trashed_bytes) == ("trashed", 1, 1, 3)
     assert LibraryFile.objects.get(relative_path="b/copy").is_missing
     assert settling.settle_all() == 0, "it is counted once"
+
+
+def test_caution_18_the_trash_is_synced_before_the_folder_that_a_file_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "photos"
+    act, kept = left_open(root)
+    (root / "b/copy").rename(kept)
+    told = moves_and_syncs(monkeypatch)
+    settling.settle_all()
+    assert status(act) == "trashed"
+    assert told.index("synced files") < told.index("synced b")
 
 
 @pytest.mark.parametrize("what", ["keeper gone", "keeper changed", "another file"])
