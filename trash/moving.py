@@ -175,29 +175,45 @@ def _link_beside(victim: Place, info: os.stat_result, trash: Trash, trash_name: 
 def unlink_over(place: Place, linked: Found, trash: Trash, trash_name: bytes) -> None:
     """Undo a hard link: the name gets its own inode back. `linked` is what has the name, open, and was found to have
     the same bytes as the file in the trash: so nothing is lost with it. Raises `Refusal`."""
-    own = trash.info(trash_name)
-    if own is None:
+    _take_links_place(place, linked, trash, trash_name, is_copy=True)
+
+
+def give_name_back(place: Place, linked: Found, trash: Trash, trash_name: bytes) -> None:
+    """A link took the place of another file than the one that was proved: that one gets its name back. Its bytes are
+    not those of `linked`, so that goes only where it has another name: a last one is kept in the trash (`Stranded`).
+    Raises `Refusal`."""
+    _take_links_place(place, linked, trash, trash_name, is_copy=False)
+
+
+def _take_links_place(place: Place, linked: Found, trash: Trash, trash_name: bytes, *, is_copy: bool) -> None:
+    if trash.info(trash_name) is None:
         raise Refusal("TRASH_GONE", "The file in the trash is not there any more.")
     try:
-        _exchange_back(place, linked.info, trash, trash_name)
+        _exchange_back(place, linked.info, trash, trash_name, is_copy=is_copy)
     except OSError as error:
         raise refused(error, gone="PLACE_TAKEN") from None
 
 
-def _exchange_back(place: Place, linked: os.stat_result, trash: Trash, trash_name: bytes) -> None:
+def _exchange_back(place: Place, linked: os.stat_result, trash: Trash, trash_name: bytes, *, is_copy: bool) -> None:
     try:
         steps.exchange(trash_name, place.name, src_fd=trash.files, dst_fd=place.folder)
     except steps.NotKnownHere:
-        _rename_back(place, linked, trash, trash_name)
+        _rename_back(place, linked, trash, trash_name, is_copy=is_copy)
         return
     out = trash.info(trash_name)
     if out is None or not is_unchanged(out, linked):
         steps.exchange(trash_name, place.name, src_fd=trash.files, dst_fd=place.folder)
         raise Refusal("PLACE_TAKEN", "Something else has its name by now; it stays in the trash.")
+    if not is_copy and out.st_nlink < 2:
+        raise Stranded(
+            "VICTIM_CHANGED",
+            "It was changed in the last moment and has its name again; the file that was to stay was deleted meanwhile,"
+            " and its last name is kept in the trash.",
+        )
     steps.unlink(trash_name, dir_fd=trash.files)
 
 
-def _rename_back(place: Place, linked: os.stat_result, trash: Trash, trash_name: bytes) -> None:
+def _rename_back(place: Place, linked: os.stat_result, trash: Trash, trash_name: bytes, *, is_copy: bool) -> None:
     beside = temporary_name(trash_name)
     _drop_spare(beside, place.folder)
     steps.link(trash_name, beside, src_fd=trash.files, dst_fd=place.folder)
@@ -205,6 +221,13 @@ def _rename_back(place: Place, linked: os.stat_result, trash: Trash, trash_name:
     if now is None or not is_unchanged(now, linked):
         _drop_spare(beside, place.folder)
         raise Refusal("PLACE_TAKEN", "Something else has its name by now; it stays in the trash.")
+    if not is_copy and now.st_nlink < 2:
+        _drop_spare(beside, place.folder)
+        raise Stranded(
+            "VICTIM_CHANGED",
+            "It was changed in the last moment and lies in the trash; its place is the last name of the file that was"
+            " to stay.",
+        )
     steps.rename_over(beside, place.name, src_fd=place.folder, dst_fd=place.folder)
     steps.unlink(trash_name, dir_fd=trash.files)
 

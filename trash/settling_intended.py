@@ -187,8 +187,8 @@ class _Looking:
         return _put_back(row, at, trash, name)
 
     def _settle_link(self, row: TrashItem, at: At | None, trash: Trash, name: bytes, seen: Seen) -> Outcome:
-        if row.inode is not None and moving.is_linked(seen, row.inode & (1 << 64) - 1):
-            return Done(_planned(row), TRASHED, linked=seen.at_place)
+        if _is_linked(row, seen):
+            return Done(_planned(row), TRASHED, linked=_link_of(row, seen.at_place))
         if at is None:
             # Its folder is gone, and perhaps it was the file's only name.
             return UNTOUCHED if seen.in_trash is None else Done(_planned(row), TRASHED)
@@ -238,6 +238,19 @@ def _is_inode(info: os.stat_result, file: PlanFile | None) -> bool:
     return file is not None and signed(info.st_ino) == file.inode
 
 
+def _is_linked(row: TrashItem, seen: Seen) -> bool:
+    """Whether a link has taken the place of the very file that was proved. One that was edited since gets it back."""
+    if row.inode is None or not moving.is_linked(seen, row.inode & (1 << 64) - 1):
+        return False
+    return seen.in_trash is not None and _is_as_planned(seen.in_trash, row.plan_file)
+
+
+def _link_of(row: TrashItem, info: os.stat_result | None) -> os.stat_result | None:
+    """What has the name now, where that is the file that stays, unchanged: of anything else the index knows nothing."""
+    keeper = row.plan_file.keeper
+    return info if info is not None and keeper is not None and _is_as_planned(info, keeper) else None
+
+
 def _is_same(seen: Seen) -> bool:
     return seen.at_place is not None and seen.in_trash is not None and is_same_file(seen.at_place, seen.in_trash)
 
@@ -258,9 +271,10 @@ def _exchange_back(row: TrashItem, at: At, trash: Trash, name: bytes) -> Outcome
     """A link took the place of a file that was not the one that was proved: that one gets its name back."""
     handle = open_name(at.folder, at.name)
     try:
-        moving.unlink_over(at, Found(handle, os.fstat(handle)), trash, name)
+        moving.give_name_back(at, Found(handle, os.fstat(handle)), trash, name)
     except Refusal as reason:
-        return Done(_planned(row), TRASHED, reason.code, reason.message, info_of(at.name, dir_fd=at.folder))
+        linked = _link_of(row, info_of(at.name, dir_fd=at.folder))
+        return Done(_planned(row), TRASHED, reason.code, reason.message, linked)
     finally:
         os.close(handle)
     return UNTOUCHED

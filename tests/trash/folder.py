@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Iterator
@@ -46,6 +47,15 @@ def found(path: Path, who: str = "VICTIM") -> Iterator[Found]:
 
 def new_trash(root: Path) -> Trash:
     return open_trash(os.fsencode(root), b"", str(uuid.uuid4()), is_made=True)
+
+
+def without_exchange(patch: pytest.MonkeyPatch) -> None:
+    """As on a filesystem that can neither exchange names nor rename without replacing."""
+
+    def not_known(*_: object) -> None:
+        raise steps.NotKnownHere(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    patch.setattr(steps, "_renameat2", not_known)
 
 
 def moves_and_syncs(patch: pytest.MonkeyPatch) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trash.folder import found, new_trash, place
+from tests.trash.folder import found, new_trash, place, without_exchange
 from trash import moving, steps
 from trash.folders import Trash
 from trash.moving import Place
@@ -37,11 +37,7 @@ def trash(library: Path) -> Iterator[Trash]:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Filesystems that can't exchange names, nor rename without replacing, have a longer way that must end the same."""
     if request.param == "no exchange":
-
-        def not_known(*_: object) -> None:
-            raise steps.NotKnownHere(22, "Invalid argument")
-
-        monkeypatch.setattr(steps, "_renameat2", not_known)
+        without_exchange(monkeypatch)
     return str(request.param)
 
 

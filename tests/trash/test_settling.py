@@ -14,7 +14,7 @@ from jobs.models import Job
 from libraries.models import LibraryFile, LibraryState
 from tests import factories
 from tests.trash.acts import authorised, carry_out, contents, items, library, trash_of
-from tests.trash.folder import moves_and_syncs
+from tests.trash.folder import moves_and_syncs, without_exchange
 from trash import settling
 from trash.models import Act, TrashItem
 
@@ -171,6 +171,51 @@ def test_a_foreign_file_that_was_exchanged_gets_its_name_back(tmp_path: Path) ->
     assert (root / "b/copy").read_bytes() == b"precious"
     assert not kept.exists()
     assert status(act) == "intended"
+
+
+@pytest.mark.parametrize("way", ["exchange", "no exchange"])
+def test_the_last_name_of_a_deleted_keeper_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """A new version was saved over the victim in the last moment, and the keeper's own name was deleted since."""
+    root = tmp_path / "photos"
+    act, kept = left_open(root, "hardlink")
+    kept.write_bytes(b"precious")
+    (root / "b/copy").unlink()
+    (root / "a").rename(root / "b/copy")
+    if way == "no exchange":
+        without_exchange(monkeypatch)
+    settling.settle_all()
+    row = items(act)["b/copy"]
+    assert (row.status, row.reason_code) == ("trashed", "VICTIM_CHANGED")
+    found = {(root / "b/copy").read_bytes(), kept.read_bytes()}
+    assert found == {b"one", b"precious"}
+    assert sorted(each.name for each in (root / "b").iterdir()) == ["copy"]
+    if way == "exchange":
+        assert (root / "b/copy").read_bytes() == b"precious", "the newer version has its name"
+        assert "last name is kept in the trash" in row.reason
+        assert LibraryFile.objects.get(relative_path="b/copy").is_missing, "a scan looks at it anew"
+
+
+def test_a_victim_that_was_edited_in_the_last_moment_gets_its_name_back(tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    act, kept = left_open(root, "hardlink")
+    (root / "b/copy").write_bytes(b"edited")
+    (root / "b/copy").rename(kept)
+    os.link(root / "a", root / "b/copy")
+    settling.settle_all()
+    assert status(act) == "intended"
+    assert contents(root) == {"a": b"one", "b/copy": b"edited"}
+
+
+def test_the_index_learns_nothing_of_a_file_that_took_the_links_place(tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    act, kept = left_open(root, "hardlink")
+    (root / "b/copy").rename(kept)
+    (root / "b/copy").write_bytes(b"new")
+    settling.settle_all()
+    row = items(act)["b/copy"]
+    assert (row.status, row.linked_inode) == ("trashed", None)
+    assert LibraryFile.objects.get(relative_path="b/copy").is_missing
+    assert contents(root).keys() >= {"a", "b/copy"}
 
 
 def test_nothing_is_told_of_a_disk_that_is_away(tmp_path: Path) -> None:
