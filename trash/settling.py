@@ -38,7 +38,7 @@ _ENDED = {
 def settle_all() -> int:
     """Settle every open row that can be; return how many. Raises `Busy` where another acts at this moment."""
     with held(doing="settling") as lock:
-        return settle_intended(lock) + settle_left()
+        return settle_intended(lock) + settle_left(lock)
 
 
 def tend() -> None:
@@ -64,10 +64,10 @@ def end_ended() -> int:
 def end_settled(lock: Held, act: Act, status: str, note: str, *, work: Work[Any] | None = None) -> bool:
     """Settle what an act has left and end it, if its disks are there to be asked. Whoever calls holds the lock."""
     settle_intended(lock, act, is_over=True)
-    settle_left()
+    settle_left(lock)
     open_rows = TrashItem.objects.using(EXECUTOR).filter(Q(act=act) | Q(left_by=act), status__in=TrashItem.OPEN)
     if open_rows.exists():
-        logger.warning("%s can't be ended: files of it are on a disk that is not there", act)
+        logger.warning("%s can't be ended: files of it are on a disk that is not there, or in another's hand", act)
         return False
     ending.end(act, status, note, work=work)
     return True

@@ -11,6 +11,8 @@ from contextlib import ExitStack, suppress
 from enum import Enum
 from stat import S_ISREG
 
+from django.db.models import QuerySet
+
 from database.routing import EXECUTOR
 from duplicates.facts import Place, read_places
 from duplicates.models import Action, PlanFile
@@ -53,6 +55,7 @@ def settle_intended(lock: Held, act: Act | None = None, *, is_over: bool = False
     while rows := _rows(act, after):
         after = rows[-1].pk
         with _Looking(lock) as looking:
+            rows = looking.lock(rows)
             outcomes = [looking.look(row) for row in rows]
             looking.sync()
             settled += _record(rows, outcomes, is_over=is_over)
@@ -60,10 +63,15 @@ def settle_intended(lock: Held, act: Act | None = None, *, is_over: bool = False
 
 
 def _rows(act: Act | None, after: int) -> list[TrashItem]:
-    rows = TrashItem.objects.using(EXECUTOR).filter(status=TrashItem.Status.INTENDED, pk__gt=after)
+    rows = _open_rows().filter(pk__gt=after)
     if act is not None:
         rows = rows.filter(act=act)
-    return list(rows.select_related("act", "plan_file__keeper").order_by("pk")[:PORTION])
+    return list(rows[:PORTION])
+
+
+def _open_rows() -> QuerySet[TrashItem]:
+    rows = TrashItem.objects.using(EXECUTOR).filter(status=TrashItem.Status.INTENDED)
+    return rows.select_related("act", "plan_file__keeper").order_by("pk")
 
 
 def _record(rows: list[TrashItem], outcomes: list[Outcome], *, is_over: bool) -> int:
@@ -111,6 +119,16 @@ class _Looking:
         for found in self._trashes.values():
             if found is not None:
                 steps.sync(found[0].files)
+
+    def lock(self, rows: list[TrashItem]) -> list[TrashItem]:
+        """Lock the trashes of these, and read them again: whoever had one until a moment ago has written what became
+        of his. Raises `Busy`."""
+        for row in rows:
+            place = self._places.get(row.library_id)
+            if place is not None:
+                with suppress(OSError):  # looking at it says what that means
+                    self._trash(row, place)
+        return list(_open_rows().filter(pk__in=[row.pk for row in rows]))
 
     def look(self, row: TrashItem) -> Outcome:
         """What became of it: or that nothing did, or that nobody can tell now."""

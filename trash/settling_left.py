@@ -1,7 +1,8 @@
 """What became of files that somebody was taking out of the trash when he died: the disk knows, and is asked.
 
-Whoever calls holds the lock (`trash.locking`), so nobody is in the middle of anything. What is found is synced before
-it is written: a rename that only the memory knows of would be undone by a power cut.
+Whoever calls holds the lock (`trash.locking`), and that of each trash is taken here, so nobody is in the middle of
+anything. What is found is synced before it is written: a rename that only the memory knows of would be undone by a
+power cut.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from stat import S_ISREG
 
+from django.db.models import QuerySet
+
 from database.routing import EXECUTOR
 from duplicates.facts import Place, read_places
 from libraries.names import to_bytes
@@ -18,7 +21,8 @@ from libraries.reading import open_folder, signed
 from trash import moving, steps
 from trash.folders import Trash, info_of, open_trash
 from trash.item_storing import recording
-from trash.left_storing import Left, store_outcomes
+from trash.left_storing import TAKING, Left, store_outcomes
+from trash.locking import Busy, Held
 from trash.making_folders import Folders, clear_half_made, steps_of
 from trash.models import TrashItem
 from trash.moving import Place as At
@@ -32,22 +36,30 @@ from trash.taking_out import tidy
 BATCH = 500
 
 
-def settle_left() -> int:
-    """Settle every row that is `undoing` or `emptying`; how many were. One whose disk is not there stays open."""
-    taking = (TrashItem.Status.UNDOING, TrashItem.Status.EMPTYING)
+def settle_left(lock: Held) -> int:
+    """Settle every row that is `undoing` or `emptying`; how many were. One whose disk is not there stays open, and so
+    does one in whose trash somebody with another state folder is at work: he may be in the middle of it."""
     settled, after = 0, 0
     while True:
-        rows = TrashItem.objects.using(EXECUTOR).filter(status__in=taking, pk__gt=after).order_by("pk")
-        items = list(rows.select_related("act", "plan_file__keeper")[:BATCH])
+        items = list(_open_rows().filter(pk__gt=after)[:BATCH])
         if not items:
             return settled
         after = items[-1].pk
-        settled += settle(items)
+        settled += settle(lock, items)
 
 
-def settle(items: Sequence[TrashItem]) -> int:
+def _open_rows() -> QuerySet[TrashItem]:
+    rows = TrashItem.objects.using(EXECUTOR).filter(status__in=TAKING)
+    return rows.select_related("act", "plan_file__keeper").order_by("pk")
+
+
+def settle(lock: Held, items: Sequence[TrashItem]) -> int:
     """Settle these; how many could be."""
-    with Looking(read_places(EXECUTOR)) as looking:
+    places = read_places(EXECUTOR)
+    free = _in_free_trashes(lock, places, items)
+    # Read again: whoever had the trash until a moment ago has written what became of his.
+    items = list(_open_rows().filter(pk__in=[item.pk for item in free]))
+    with Looking(places) as looking:
         lefts = [left for left in map(looking.look, items) if left is not None]
         looking.sync()
         if lefts:
@@ -56,6 +68,29 @@ def settle(items: Sequence[TrashItem]) -> int:
         for root, folder, key in looking.trashes_left(lefts):
             tidy(root, folder, key)
     return len(lefts)
+
+
+def _in_free_trashes(lock: Held, places: dict[int, Place], items: Sequence[TrashItem]) -> list[TrashItem]:
+    """Those whose trash is locked by us from here on, or is not there."""
+    is_free: dict[TrashKey, bool] = {}
+    for item in items:
+        key = trash_key(item)
+        if key not in is_free:
+            is_free[key] = _take(lock, places.get(item.library_id), item)
+    return [item for item in items if is_free[trash_key(item)]]
+
+
+def _take(lock: Held, place: Place | None, item: TrashItem) -> bool:
+    if place is None:
+        return True
+    try:
+        with open_trash(to_bytes(place.root_path), to_bytes(item.trash_folder), item.act.key, is_made=False) as trash:
+            lock.take(trash)
+    except Busy:
+        return False
+    except (OSError, Refusal):
+        return True  # looking at it says what that means
+    return True
 
 
 class Looking:

@@ -16,6 +16,8 @@ from tests import factories
 from tests.trash.acts import authorised, carry_out, contents, items, library, trash_of
 from tests.trash.folder import moves_and_syncs, without_exchange
 from trash import settling
+from trash.folders import Trash
+from trash.locking import Held
 from trash.models import Act, TrashItem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -94,6 +96,26 @@ def test_caution_18_the_trash_is_synced_before_the_folder_that_a_file_left(
     settling.settle_all()
     assert status(act) == "trashed"
     assert told.index("synced files") < told.index("synced b")
+
+
+def test_what_another_machine_wrote_before_it_let_the_trash_go_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the row as it was read at first, the file would go back without its keeper."""
+    root = tmp_path / "photos"
+    act, kept = left_open(root)
+    (root / "b/copy").rename(kept)
+    take = Held.take
+
+    def written_meanwhile(lock: Held, trash: Trash) -> None:
+        TrashItem.objects.update(status="trashed")
+        (root / "a").unlink()
+        take(lock, trash)
+
+    monkeypatch.setattr(Held, "take", written_meanwhile)
+    assert settling.settle_all() == 0
+    assert status(act) == "trashed"
+    assert kept.read_bytes() == b"one"
 
 
 @pytest.mark.parametrize("what", ["keeper gone", "keeper changed", "another file"])

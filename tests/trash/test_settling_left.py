@@ -10,6 +10,8 @@ import pytest
 from tests.duplicates.plans import planned
 from tests.trash.disks import loop_disk
 from tests.trash.on_disk import item_at, library_on, trash_of, trashed
+from trash.folders import Trash, open_trash
+from trash.locking import Held, held
 from trash.models import Act, TrashItem
 from trash.moving import temporary_name
 from trash.settling_left import settle_left
@@ -33,7 +35,8 @@ class Left:
         self.beside = self.place.with_name(temporary_name(self.file.name.encode()).decode())
 
     def settled(self) -> tuple[str, int | None]:
-        settle_left()
+        with held() as lock:
+            settle_left(lock)
         item = item_at(self.path)
         return item.status, item.left_by_id
 
@@ -155,6 +158,34 @@ def test_emptying_had_removed_it_or_not(tmp_path: Path, is_gone: bool) -> None:
     left.file.unlink()
     assert left.settled() == ("emptied", left.act.pk)
     assert not trash_of(tmp_path / "photos").exists()
+
+
+@pytest.mark.parametrize("status", ["undoing", "emptying"])
+def test_what_somebody_with_another_state_folder_has_in_hand_is_left_to_him(tmp_path: Path, status: str) -> None:
+    root = tmp_path / "photos"
+    library_on(root, TWO)
+    left = Left(root, status=status)
+    other = Held(os.open(tmp_path, os.O_RDONLY))
+    with open_trash(os.fsencode(root), b"", left.source.key, is_made=False) as trash:
+        other.take(trash)
+    assert left.settled() == (status, left.act.pk)
+    other.let_go()
+    left.check_stays()
+
+
+def test_what_he_has_written_before_he_let_the_trash_go_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library_on(tmp_path / "photos", TWO)
+    left, take = Left(tmp_path / "photos"), Held.take
+
+    def written_meanwhile(lock: Held, trash: Trash) -> None:
+        left.file.rename(left.place)
+        TrashItem.objects.update(status="undone")
+        take(lock, trash)
+
+    monkeypatch.setattr(Held, "take", written_meanwhile)
+    assert left.settled() == ("undone", left.act.pk)
+    left.act.refresh_from_db()
+    assert left.act.done_count == 0, "he counts it himself"
 
 
 @pytest.mark.parametrize("status", ["undoing", "emptying"])
