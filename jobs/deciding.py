@@ -15,6 +15,7 @@ from django.db.models import Case, F, Q, When
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
+from database.durable import durable_transaction
 from jobs.doorbell import ring
 from jobs.errors import Refused
 from jobs.executing import ACT_LOCKED, GAVE_WAY, PAUSED
@@ -51,17 +52,19 @@ def enqueue(kind: str, *, actor: str, dry_run: bool = False, payload: dict[str, 
 
 
 def cancel(job_id: str, *, actor: str, reason: str = "") -> Job:
-    """Cancel what has not ended; the slot is free at once, and whatever its holder still writes is refused."""
-    job = _move(
-        job_id,
-        CANCELLABLE,
-        "cancel",
-        actor,
-        reason,
-        status="cancelled",
-        finished_at=Now(),
-        lease_expires_at=None,
-    )
+    """Cancel what has not ended; the slot is free at once, and whatever its holder still writes is refused. Durably:
+    it may be what stops somebody from acting on files."""
+    with durable_transaction():
+        job = _move(
+            job_id,
+            CANCELLABLE,
+            "cancel",
+            actor,
+            reason,
+            status="cancelled",
+            finished_at=Now(),
+            lease_expires_at=None,
+        )
     ring(QUEUE)  # somebody else may have the slot now
     return job
 

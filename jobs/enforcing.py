@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from database.durable import wait_for_disk
 from database.objects import DatabaseObject, expected
 from database.routing import EXECUTOR
 from jobs.whitelist import APPEND_ONLY, KEPT_BY_TRIGGERS, RULES
@@ -78,6 +79,8 @@ def transaction_on(path: str) -> Iterator[None]:
     """
     connections[EXECUTOR].close_if_unusable_or_obsolete()
     with writing(path), transaction.atomic(using=EXECUTOR):
+        if path in DURABLE:
+            wait_for_disk(connections[EXECUTOR])
         yield
 
 

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from database.clock import SecondsFromNow
+from database.durable import durable_transaction
 from duplicates.models import Plan
 from jobs import deciding
 from jobs.doorbell import ring
@@ -188,8 +189,9 @@ def _nothing_lies_there(selection: Mapping[str, Any]) -> str:
 
 # --- What was authorised ----------------------------------------------------------------------------------
 def stop(act_id: int, *, actor: str) -> Act:
-    """Stop before it begins, or cancel between two files; what was done stays done, and can be undone."""
-    with transaction.atomic():
+    """Stop before it begins, or cancel between two files; what was done stays done, and can be undone. A stop that was
+    granted holds after a power cut, too."""
+    with durable_transaction():
         act = _living(act_id)
         # First the job, then the act, then the plan: its executor locks them in the same order.
         _cancel_job(act, actor)
@@ -214,7 +216,7 @@ def _cancel_job(act: Act, actor: str) -> None:
 
 def pause(act_id: int, *, actor: str) -> Act:
     """Let it rest after the files in hand; nothing is given up."""
-    with transaction.atomic():
+    with durable_transaction():
         act = _living(act_id)
         if act.is_paused:
             raise Refused(_("It is paused already."))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
+from database.durable import durable_transaction
 from duplicates.models import Action
 from libraries.errors import Refused
 from logbook.models import write_event
@@ -32,7 +32,7 @@ def _untouched() -> Switches:
 
 
 def change(*, actor: str, is_acting_allowed: bool, is_removing_allowed: bool, empty_after_days: int | None) -> Switches:
-    """Set all of them; the logbook tells which ones changed, and by whom."""
+    """Set all of them, durably; the logbook tells which ones changed, and by whom."""
     if empty_after_days is not None and not 1 <= empty_after_days <= MOST_DAYS:
         raise Refused(_("Say a number of days between 1 and %(most)s, or leave it empty.") % {"most": f"{MOST_DAYS:,}"})
     wanted = {
@@ -40,7 +40,7 @@ def change(*, actor: str, is_acting_allowed: bool, is_removing_allowed: bool, em
         "is_removing_allowed": is_removing_allowed,
         "empty_after_days": empty_after_days,
     }
-    with transaction.atomic():
+    with durable_transaction():
         row, _is_new = Switches.objects.select_for_update().get_or_create(pk=ONLY)
         row.refresh_from_db()
         changed = _changed(row, wanted)

@@ -165,7 +165,22 @@ def test_policy_s_connection_is_not_restricted() -> None:
     Thumbnail.objects.all().delete()
 
 
-@pytest.mark.skipif(connections[EXECUTOR].vendor != "sqlite", reason="PostgreSQL's commits always are")
+@pytest.mark.skipif(connections[EXECUTOR].vendor != "postgresql", reason="SQLite is asked below")
+def test_what_records_an_act_waits_for_postgresql_s_disk() -> None:
+    """Caution 18. The server of these tests has it off, as a deployment may."""
+
+    def waits() -> str:
+        with connections[EXECUTOR].cursor() as cursor:
+            cursor.execute("SHOW synchronous_commit")
+            return str(cursor.fetchone()[0])
+
+    with transaction_on("act"):
+        assert waits() == "on"
+    with transaction_on("scan"):
+        assert waits() == "off"
+
+
+@pytest.mark.skipif(connections[EXECUTOR].vendor != "sqlite", reason="PostgreSQL is asked above")
 def test_what_records_an_act_outlives_a_power_cut() -> None:
     """Caution 18. SQLite's 2 is FULL, 1 is NORMAL."""
 

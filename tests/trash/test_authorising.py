@@ -6,17 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
 from pytest_django.fixtures import Settings
 
 from duplicates import plan_changing
 from duplicates.models import Plan, PlanFile, group_key
+from jobs import deciding
 from jobs.models import Job
 from libraries.errors import NotThere, Refused
 from libraries.models import LibraryFile
-from logbook.models import LogbookEvent
+from logbook.models import LogbookEvent, write_event
 from tests.duplicates.plans import copies, digest, item, library, planned
 from tests.trash.doors import allow, authorised, begun, ended, is_due, two_copies
-from trash import authorising
+from trash import authorising, switching
 from trash.authorising import version_of
 from trash.models import Act
 
@@ -337,3 +339,34 @@ def test_emptying_needs_switch_environment_and_number(settings: Settings) -> Non
     assert act.plan is not None
     act.plan.refresh_from_db()
     assert (stopped.status, act.plan.status) == ("cancelled", "done")
+
+
+# --- A power cut ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("verb", ["stop", "pause", "switch", "cancel"])
+def test_caution_18_a_person_s_word_to_stop_outlives_a_power_cut(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """SQLite's 2 is FULL, 1 is NORMAL; the PostgreSQL of these tests has it off, as a deployment may."""
+    act = authorised()
+    seen: list[str] = []
+
+    def watched(*args: Any, **kwargs: Any) -> None:
+        seen.append(durability())
+        write_event(*args, **kwargs)
+
+    for module in (authorising, switching, deciding):
+        monkeypatch.setattr(module, "write_event", watched)
+    if verb == "switch":
+        switching.change(actor="anna", is_acting_allowed=False, is_removing_allowed=False, empty_after_days=None)
+    elif verb == "cancel":
+        deciding.cancel(act.job_id or "", actor="anna")
+    else:
+        getattr(authorising, verb)(act.pk, actor="anna")
+    assert set(seen) <= {"2", "on"}
+    assert seen
+    assert durability() in {"1", "off"}, "all else is as quick as before"
+
+
+def durability() -> str:
+    is_sqlite = connection.vendor == "sqlite"
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA synchronous" if is_sqlite else "SHOW synchronous_commit")
+        return str(cursor.fetchone()[0])
