@@ -29,7 +29,9 @@ FOLDER = "proofs"
 #: Rows that are read at a time.
 PAGE = 2_000
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
-_SKIPPED = TrashItem.Status.SKIPPED.value
+_SKIPPED, _TRASHED = TrashItem.Status.SKIPPED.value, TrashItem.Status.TRASHED.value
+#: Something else lies in the trash than what was read, or nothing did any more.
+_OTHERS = frozenset({"VICTIM_CHANGED", "TRASH_GONE"})
 _text = json.encoder.encode_basestring_ascii
 _ROWS = """
 SELECT t.id, t.status, t.reason_code, t.reason, t.library_id, t.device, t.inode, t.linked_inode, {acted}, {left},
@@ -125,7 +127,7 @@ class _Writer:
     """Lines of files. There may be a million, so each is put together by hand."""
 
     def __init__(self, act: Act, names: dict[int, str]) -> None:
-        self.approved_by = _text(act.authorised_by)
+        self.approved_by, self.is_own = _text(act.authorised_by), act.verb == Act.Verb.ACT
         self.names = {key: _text(name) for key, name in names.items()}
 
     def line(self, row: tuple[Any, ...]) -> str:
@@ -138,8 +140,7 @@ class _Writer:
         because = f',"reason_code":{_text(code)},"reason":{_shown(reason)}' if code else ""
         left = f',"left_at":{_text(left_at)}' if left_at else ""
         at = _text(acted_at) if acted_at else "null"
-        # A file that was skipped may not have been read: its digest is what the plan had.
-        compared = "false" if done == _SKIPPED else "true"
+        compared = "true" if self._is_compared(done, code) else "false"
         known = group_key(algorithm, digest)
         kept = known if keeper_digest == digest else group_key(algorithm, keeper_digest)
         return (
@@ -151,6 +152,12 @@ class _Writer:
             f'"stays":{{{self._file(keeper_library, keeper_path)},"size":{keeper_size},"mtime_ns":{keeper_mtime_ns},'
             f'"inode":{_number(keeper_inode)},"digest":"{kept}"}}}}'
         )
+
+    def _is_compared(self, done: str, code: str) -> bool:
+        """A file to which nothing was done may not have been read: its digest is what the plan had. Nor was one whose
+        place another file had taken, so that this one lies in the trash."""
+        is_done = done != (_SKIPPED if self.is_own else _TRASHED)
+        return is_done and code not in _OTHERS
 
     def _file(self, library_id: int, path: str) -> str:
         name = self.names.get(library_id) or f'"{library_id}"'

@@ -199,17 +199,17 @@ class _Looking:
         if _is_same(seen):
             steps.unlink(name, dir_fd=trash.files)  # it was being moved back, by a link
             return UNTOUCHED
-        is_ours = row.plan_file.action == Action.TRASH and _is_as_planned(seen.in_trash, row.plan_file)
-        if is_ours and self._is_kept(row):
+        is_it = _is_as_planned(seen.in_trash, row.plan_file)
+        if is_it and row.plan_file.action == Action.TRASH and self._is_kept(row):
             return Done(_planned(row), TRASHED)
-        return _put_back(row, at, trash, name)
+        return _put_back(row, at, trash, name, is_other=not is_it)
 
     def _settle_link(self, row: TrashItem, at: At | None, trash: Trash, name: bytes, seen: Seen) -> Outcome:
         if _is_linked(row, seen):
             return Done(_planned(row), TRASHED, linked=_link_of(row, seen.at_place))
         if at is None:
             # Its folder is gone, and perhaps it was the file's only name.
-            return UNTOUCHED if seen.in_trash is None else Done(_planned(row), TRASHED)
+            return UNTOUCHED if seen.in_trash is None else _without_folder(row, seen.in_trash)
         keeper = row.plan_file.keeper
         if seen.in_trash is None or _is_inode(seen.in_trash, keeper) or _is_same(seen):
             moving.clear_half_link(at, trash, name)
@@ -273,14 +273,23 @@ def _is_same(seen: Seen) -> bool:
     return seen.at_place is not None and seen.in_trash is not None and is_same_file(seen.at_place, seen.in_trash)
 
 
-def _put_back(row: TrashItem, at: At | None, trash: Trash, name: bytes) -> Outcome:
-    """It should not be in the trash: another file was moved, the one that stays is gone, or it was to be deleted."""
+def _without_folder(row: TrashItem, in_trash: os.stat_result) -> Done:
+    if _is_as_planned(in_trash, row.plan_file):
+        return Done(_planned(row), TRASHED)
+    return Done(_planned(row), TRASHED, "VICTIM_CHANGED", "Its folder is gone; what lies in the trash is another file.")
+
+
+def _put_back(row: TrashItem, at: At | None, trash: Trash, name: bytes, *, is_other: bool) -> Outcome:
+    """It should not be in the trash: another file was moved (`is_other`), the one that stays is gone, or it was to be
+    deleted."""
     try:
         if at is None:
             raise Refusal("FOLDER_GONE", "The folder it came from is gone.")
         moving.put_back(trash, name, at)
     except Refusal as reason:
         words = f"It lies in the trash and could not be moved back: {reason.message}"
+        if is_other:
+            return Done(_planned(row), TRASHED, "VICTIM_CHANGED", f"It became another file in the last moment. {words}")
         return Done(_planned(row), TRASHED, reason.code, words)
     return UNTOUCHED
 

@@ -14,7 +14,7 @@ from django.conf import settings as django_settings
 
 from logbook.models import LogbookEvent
 from tests.trash.acts import acted, authorised, carry_out, items, library
-from trash import proof
+from trash import authorising, proof, steps
 from trash.models import Act
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -73,7 +73,7 @@ def test_it_is_written_again_from_the_records_with_the_same_digest(tmp_path: Pat
 
 
 def test_an_act_that_never_began_leaves_none(tmp_path: Path) -> None:
-    from trash import authorising, settling
+    from trash import settling
 
     library(tmp_path / "photos")
     act = authorised()
@@ -81,3 +81,34 @@ def test_an_act_that_never_began_leaves_none(tmp_path: Path) -> None:
     settling.tend()
     act.refresh_from_db()
     assert (act.status, act.proof_name) == ("cancelled", "")
+
+
+def test_it_does_not_say_compared_of_another_file_that_lies_in_the_trash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new version took the name in the last moment, and yet another one before it could be moved back."""
+    root = tmp_path / "photos"
+    library(root, {"a": b"one", "b/copy": b"one"})
+    move = steps.rename_new
+
+    def saved_before(*names: bytes, **folders: int) -> None:
+        (root / "new").write_bytes(b"newer")
+        (root / "new").rename(root / "b/copy")
+        move(*names, **folders)
+
+    act = authorised()
+    monkeypatch.setattr(steps, "rename_new", saved_before)
+    act = carry_out(act)
+    _, (_, line) = read(act)
+    assert (line["done"], line["reason_code"], line["compared"]) == ("trashed", "VICTIM_CHANGED", False)
+
+
+def test_nor_of_what_stays_in_the_trash_when_it_is_undone(tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    library(root)
+    acted()
+    (root / "b/a-copy").write_bytes(b"in its place")
+    act = carry_out(authorising.ask_undo({"all": True}, actor="ada"))
+    _, (_, *lines) = read(act)
+    found = {line["file"]["path"]: (line["done"], line["compared"]) for line in lines}
+    assert found == {"b/a-copy": ("trashed", False), "d/c-copy": ("undone", True)}

@@ -149,6 +149,31 @@ def test_where_the_place_is_taken_it_stays_in_the_trash_with_words(tmp_path: Pat
     assert (root / "b/copy").read_bytes() == b"new"
 
 
+def test_another_file_that_can_not_go_back_is_told_as_another(tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    act, kept = left_open(root)
+    kept.write_bytes(b"precious")
+    settling.settle_all()
+    row = items(act)["b/copy"]
+    assert (row.status, row.reason_code) == ("trashed", "VICTIM_CHANGED")
+    assert kept.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("is_other", [True, False])
+def test_what_lies_in_the_trash_for_a_link_whose_folder_is_gone(tmp_path: Path, is_other: bool) -> None:
+    root = tmp_path / "photos"
+    act, kept = left_open(root, "hardlink")
+    if is_other:
+        (root / "b/copy").unlink()
+        kept.write_bytes(b"precious")
+    else:
+        (root / "b/copy").rename(kept)
+    (root / "b").rmdir()
+    settling.settle_all()
+    row = items(act)["b/copy"]
+    assert (row.status, row.reason_code) == ("trashed", "VICTIM_CHANGED" if is_other else "")
+
+
 def test_what_was_to_be_deleted_and_was_only_moved_goes_back(tmp_path: Path) -> None:
     root = tmp_path / "photos"
     act, kept = left_open(root, "delete")
