@@ -16,7 +16,7 @@ from libraries.excluding import LINK_ENDING
 from libraries.reading import open_file
 from trash import steps
 from trash.folders import Trash, info_of
-from trash.proving import Found, is_same_file, is_unchanged
+from trash.proving import Found, is_same_file, is_unchanged, open_path
 from trash.refusing import Refusal, Stranded, refused
 
 #: What a path may have at most when it is handed to the kernel whole.
@@ -32,17 +32,15 @@ class Place(NamedTuple):
 
 def still_there(root: bytes, path: bytes, info: os.stat_result) -> None:
     """Raise unless the file that stays is still found by its path. That is looked up anew, whole: its folder may have
-    been moved away since it was opened."""
+    been moved away since it was opened. And it is opened: a mount that caches may answer from memory what a name is,
+    but asks its server before it opens one."""
     whole = root + b"/" + path
     try:
-        if len(whole) <= _PATH_BYTES:
-            now = os.stat(whole, follow_symlinks=False)  # noqa: PTH116  bytes
-        else:
-            handle = open_file(root, path)
-            try:
-                now = os.fstat(handle)
-            finally:
-                os.close(handle)
+        handle = open_path(whole) if len(whole) <= _PATH_BYTES else open_file(root, path)
+        try:
+            now = os.fstat(handle)
+        finally:
+            os.close(handle)
     except OSError as error:
         raise refused(error, gone="KEEPER_GONE", what="The file that stays") from None
     if not is_unchanged(now, info):

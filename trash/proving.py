@@ -59,6 +59,15 @@ def open_wanted(folder: int, name: bytes, wanted: Wanted, who: str) -> Found:
 
 def open_name(folder: int, name: bytes) -> int:
     """Nothing is waited for, no link is followed; the time of the last reading stays where we may say so."""
+    return _open(name, folder)
+
+
+def open_path(path: bytes) -> int:
+    """The same by a whole path: only for a file of which it is known otherwise which one it has to be."""
+    return _open(path, None)
+
+
+def _open(name: bytes, folder: int | None) -> int:
     try:
         return os.open(name, _OPEN_FILE, dir_fd=folder)
     except PermissionError:

@@ -145,6 +145,50 @@ def test_caution_12_without_its_keeper_it_is_moved_back(
     assert (tmp_path / "go").read_bytes() == CONTENT
 
 
+def test_a_keeper_of_which_only_the_memory_of_a_mount_knows_is_gone(
+    library: Path, trash: Trash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount that caches answers what a name was for some seconds; opening it asks the server."""
+    stat = os.stat
+    remembered = stat(library / "keep")
+
+    def from_memory(path: object, **options: object) -> os.stat_result:
+        if path == os.fsencode(library / "keep"):
+            return remembered
+        return stat(path, **options)  # type: ignore[call-overload, no-any-return]
+
+    before(monkeypatch, "rename_new", (library / "keep").unlink)
+    with found(library / "keep", "KEEPER") as keeper, found(library / "go") as victim:
+        monkeypatch.setattr(os, "stat", from_memory)
+        is_there = partial(moving.still_there, os.fsencode(library), b"keep", keeper.info)
+        with pytest.raises(Refusal) as refusal:
+            moving.to_trash(place(library / "go"), victim.info, trash, NAME, is_there)
+    assert refusal.value.code == "KEEPER_GONE"
+    assert (library / "go").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("what", ["link", "fifo", "far down"])
+def test_a_keeper_is_opened_without_following_or_waiting(tmp_path: Path, what: str) -> None:
+    folder = tmp_path
+    if what == "far down":
+        # Longer than what is handed to the kernel whole, shorter than what it takes.
+        folder = tmp_path.joinpath(*["x" * 200] * 19)
+        folder /= "y" * (4040 - len(os.fsencode(folder)))
+        folder.mkdir(parents=True)
+    (folder / "keep").write_bytes(CONTENT)
+    path = os.fsencode((folder / "keep").relative_to(tmp_path))
+    info = (folder / "keep").stat()
+    moving.still_there(os.fsencode(tmp_path), path, info)
+    (folder / "keep").rename(folder / "elsewhere")
+    if what == "link":
+        (folder / "keep").symlink_to("elsewhere")
+    elif what == "fifo":
+        os.mkfifo(folder / "keep")
+    with pytest.raises(Refusal) as refusal:
+        moving.still_there(os.fsencode(tmp_path), path, info)
+    assert refusal.value.code == {"link": "NOT_A_FILE", "fifo": "KEEPER_CHANGED"}.get(what, "KEEPER_GONE")
+
+
 def test_what_can_not_be_moved_back_is_kept_and_said(
     library: Path, trash: Trash, monkeypatch: pytest.MonkeyPatch
 ) -> None:
