@@ -5,6 +5,7 @@ Both are open from here on: what is compared, moved and looked at afterwards is 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from stat import S_IMODE, S_ISREG
@@ -18,6 +19,7 @@ from trash.refusing import Refusal, refused
 SMALL_BYTES = 256 << 10
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | getattr(os, "O_NOATIME", 0)
 _OPEN_FOREIGN = _OPEN_FILE & ~getattr(os, "O_NOATIME", 0)
+_NO_ATTRIBUTES = frozenset({errno.ENOTSUP, errno.ENOSYS})
 _CALLED = {"KEEPER": "The file that stays", "VICTIM": "The file"}
 Report = Callable[[int], None]
 
@@ -96,15 +98,26 @@ def metadata_differs(one: Found, other: Found) -> str:
         return "the owner"
     if S_IMODE(one.info.st_mode) != S_IMODE(other.info.st_mode):
         return "the mode"
-    if attributes(one.handle) != attributes(other.handle):
+    if not _has_same_attributes(one.handle, other.handle):
         return "the extended attributes"
     return ""
 
 
-def attributes(handle: int) -> dict[str, bytes]:
+def _has_same_attributes(one: int, other: int) -> bool:
+    """What can't be read may differ."""
+    try:
+        return _attributes(one) == _attributes(other)
+    except OSError:
+        return False
+
+
+def _attributes(handle: int) -> dict[str, bytes]:
+    """None where the filesystem knows no such thing. Raises `OSError` where they can't be read."""
     try:
         return {name: os.getxattr(handle, name) for name in os.listxattr(handle)}
-    except OSError:
+    except OSError as error:
+        if error.errno not in _NO_ATTRIBUTES:
+            raise
         return {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -154,3 +155,20 @@ def test_a_link_would_not_keep_what_differs(tmp_path: Path, what: str) -> None:
     with found(tmp_path / "a") as one, found(tmp_path / "b") as other:
         assert what in proving.metadata_differs(one, other)
         assert proving.metadata_differs(one, one) == ""
+
+
+@pytest.mark.parametrize("step", ["listxattr", "getxattr"])
+@pytest.mark.parametrize(("number", "is_equal"), [(errno.EACCES, False), (errno.EIO, False), (errno.ENOTSUP, True)])
+def test_attributes_that_can_not_be_read_may_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, number: int, is_equal: bool
+) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"x")
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with found(tmp_path / "a") as one, found(tmp_path / "b") as other:
+        monkeypatch.setattr(os, "listxattr", lambda _handle: ["user.tag"])
+        monkeypatch.setattr(os, step, fail)
+        assert proving.metadata_differs(one, other) == ("" if is_equal else "the extended attributes")
