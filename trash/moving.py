@@ -19,6 +19,12 @@ from trash.folders import Trash, info_of
 from trash.proving import Found, is_same_file, is_unchanged, open_path
 from trash.refusing import Refusal, Stranded, refused
 
+#: How a filesystem says that it knows no hard links, or not of this file.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK})
+_ONE_WAY = (
+    "Its filesystem can neither rename a file without replacing another nor make a hard link of it, so it could not be"
+    " brought back from a trash there. Nothing was done."
+)
 #: What a path may have at most when it is handed to the kernel whole.
 _PATH_BYTES = 4000
 
@@ -72,7 +78,21 @@ def _rename_into(victim: Place, trash: Trash, trash_name: bytes) -> None:
         # Nobody else writes into the trash while the lock is held, so looking before is as good.
         if trash.info(trash_name) is not None:
             raise FileExistsError(errno.EEXIST, "its name in the trash is taken") from None
+        _refuse_one_way(victim, trash, trash_name)
         steps.rename_over(victim.name, trash_name, src_fd=victim.folder, dst_fd=trash.files)
+
+
+def _refuse_one_way(victim: Place, trash: Trash, trash_name: bytes) -> None:
+    """Where nothing can be renamed without replacing, a file comes back by a link (`_move_out`), so one that can't be
+    linked would never come back. Tried with the file itself: links of other people's files may be forbidden. It goes in
+    by a rename all the same: to unlink its name could hit a new version that was saved under it since."""
+    try:
+        steps.link(victim.name, trash_name, src_fd=victim.folder, dst_fd=trash.files)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise Refusal("NO_TRASH", _ONE_WAY) from None
+    _drop_spare(trash_name, trash.files)
 
 
 def refuse_moved_other(trash: Trash, trash_name: bytes, info: os.stat_result) -> None:

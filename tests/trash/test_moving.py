@@ -3,6 +3,7 @@ moment."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -197,6 +198,56 @@ def test_what_can_not_be_moved_back_is_kept_and_said(
     with pytest.raises(Stranded, match="lies in the trash"):
         move(library, trash)
     assert (library / "go").read_bytes() == b"newcomer"
+    assert trash.names() == {NAME}
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_nothing_goes_where_there_is_no_way_back(
+    library: Path, trash: Trash, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def no_links(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    without_exchange(monkeypatch)
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(Refusal, match="could not be brought back") as refusal:
+        move(library, trash)
+    assert (type(refusal.value), refusal.value.code) == (Refusal, "NO_TRASH")
+    assert (library / "go").read_bytes() == CONTENT
+    assert trash.names() == set()
+
+
+@pytest.mark.parametrize("step", ["link", "unlink", "rename_over"])
+def test_caution_12_without_renaming_to_a_new_name_a_new_version_is_moved_back(
+    library: Path, trash: Trash, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whatever the moment in which an editor saves it; what it replaced meanwhile is the editor's business."""
+
+    def swap() -> None:
+        (library / "new").write_bytes(b"a new and better version")
+        (library / "new").rename(library / "go")
+
+    without_exchange(monkeypatch)
+    before(monkeypatch, step, swap)
+    with pytest.raises(Refusal) as refusal:
+        move(library, trash)
+    assert refusal.value.code == "VICTIM_CHANGED"
+    assert (library / "go").read_bytes() == b"a new and better version"
+
+
+def test_a_file_that_is_deleted_while_the_way_back_is_tried_is_kept(
+    library: Path, trash: Trash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = steps.link
+
+    def deleted_after(*names: bytes, **folders: int) -> None:
+        link(*names, **folders)
+        (library / "go").unlink()
+
+    without_exchange(monkeypatch)
+    monkeypatch.setattr(steps, "link", deleted_after)
+    with pytest.raises(Stranded, match="kept in the trash"):
+        move(library, trash)
     assert trash.names() == {NAME}
 
 
