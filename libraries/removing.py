@@ -23,6 +23,10 @@ from logbook.models import write_event
 BATCH_ROWS = 5_000
 
 
+class Unseen(Refused):
+    """Its disk is away: it takes an admin's word (`even_if_unseen`) to remove the library all the same."""
+
+
 def remove(library_id: int, *, actor: str, even_if_unseen: bool = False) -> None:
     """Take the library away. Its name and its folder are free at once.
 
@@ -88,7 +92,7 @@ def _refuse_trash(library: LibraryRoot, *, even_if_unseen: bool) -> None:
             "Whether the trash of “%(name)s” holds files can't be seen: %(why)s. "
             "Bring the disk back, or remove the library even if its trash is unseen."
         )
-        raise Refused(words % {"name": name, "why": unseen})
+        raise Unseen(words % {"name": name, "why": unseen})
 
 
 def _unseen(look: Look | None, remembered: dict[str, str]) -> str | None:
