@@ -20,6 +20,8 @@ SETTING = re.compile(r"\bDEDUPFS_[A-Z_]*[A-Z]\b")
 TESTS_OWN = {"DEDUPFS_TESTS", "DEDUPFS_TEST_PROFILE", "DEDUPFS_TEST_SEED", "DEDUPFS_CRASH_POINT", "DEDUPFS_STOP_POINT"}
 #: All pictures together, so that a clone stays small and README.md is there at once.
 MOST_BYTES = 600_000
+#: How many the design's list has.
+CAUTIONS = 29
 #: The page about other tools names their flags.
 ABOUT_OTHERS = "docs/comparison.md"
 
@@ -36,8 +38,10 @@ def test_every_test_a_page_names_is_there(page: Path) -> None:
         assert not function or f"def {function}(" in found[0].read_text(), f"{path}::{function}"
 
 
-def test_the_cautions_page_names_tests() -> None:
-    assert len(NAMED.findall((ROOT / "docs" / "cautions.md").read_text())) > 10
+def test_every_caution_has_a_row_that_names_its_test() -> None:
+    rows = re.findall(r"^\| ([\d, ]+) \| .+ \| (.+) \|$", (ROOT / "docs/cautions.md").read_text(), re.MULTILINE)
+    assert [numbers for numbers, held_by in rows if not re.search(r"`tests/|`test_", held_by)] == []
+    assert {int(number) for numbers, _ in rows for number in numbers.split(",")} == set(range(1, CAUTIONS + 1))
 
 
 # --- Links and pictures -----------------------------------------------------------------------------------
