@@ -54,12 +54,13 @@ class Place(NamedTuple):
 
     def filesystem_of(self, path: str) -> str:
         """The name of the filesystem that holds it; "" where none is known."""
-        folder = path
-        while folder:
+        return self.filesystems.get(self.mount_of(path.rpartition("/")[0]), "")
+
+    def mount_of(self, folder: str) -> str:
+        """The folder where the filesystem begins that a folder lies on; "" is the root."""
+        while folder and folder not in self.filesystems:
             folder = folder.rpartition("/")[0]
-            if folder in self.filesystems:
-                return self.filesystems[folder]
-        return self.filesystems.get("", "")
+        return folder
 
 
 class FileFacts(NamedTuple):

@@ -313,6 +313,8 @@ class PlanFolder(models.Model):
     file_count = models.BigIntegerField(db_default=0)
     remove_count = models.BigIntegerField(db_default=0)
     remove_bytes = models.BigIntegerField(db_default=0)
+    #: Whether files could be taken out of it when the plan was made; null where that is not known.
+    is_writable = models.BooleanField(null=True, blank=True)
 
     by_bytes = _negative("remove_bytes")
 

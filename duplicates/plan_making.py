@@ -1,7 +1,7 @@
 """Making a plan: group by group, in bounded memory, each batch in one fenced transaction.
 
 It goes from the largest files down: a content's size never changes, so no group comes twice or is passed over while
-others change. A run that was killed begins anew, from a plan without rows. No disk is touched or read.
+others change. A run that was killed begins anew, from a plan without rows. No file is touched or read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from django.utils.translation import gettext as _
 
 from database.crash_points import reach
 from database.routing import EXECUTOR
-from duplicates import listing, plan_folders, plan_storing, plan_warnings, summary
-from duplicates.facts import Digest, FileFacts, files_of
+from duplicates import folder_asking, listing, plan_folders, plan_storing, plan_warnings, summary
+from duplicates.facts import Digest, FileFacts, files_of, read_places
 from duplicates.models import Plan
 from duplicates.plan_storing import FolderKey, Loss, PlannedFile, PlannedGroup, Totals
 from duplicates.rules import decide, parse
-from jobs.errors import LeaseLost
+from jobs.errors import LeaseLost, Stopping
 from jobs.models import Job
 from jobs.working import Work
 from libraries.errors import Refused
@@ -177,19 +177,22 @@ class Making:
     # --- The end ------------------------------------------------------------------------------------------
     def _finish(self) -> None:
         inside = plan_folders.look_into(self.losses, EXECUTOR, self._tick)
+        asked = folder_asking.ask_folders(self.losses, read_places(EXECUTOR), self._has_to_stop)
+        self._tick()
         self.plan.left_out = self.left_out
         emptied = [key for key, loss in self.losses.items() if loss.files >= inside[key].files]
         warnings = plan_warnings.work_out(
             self.plan,
             EXECUTOR,
             emptied=(len(emptied), sorted(emptied)[: plan_warnings.EXAMPLES]),
+            folders=plan_warnings.FolderFigures.of(self.losses, asked),
             beside={key for key, found in inside.items() if found.has_side_cars},
             tick=self._tick,
         )
         reach("plan_looked")
         with self.work.fenced("plan"):
             rows = ((key, loss, inside[key].files) for key, loss in sorted(self.losses.items()))
-            plan_storing.add_folders(self.plan, rows, EXECUTOR)
+            plan_storing.add_folders(self.plan, rows, EXECUTOR, asked.is_writable)
             self._write_totals(warnings=warnings, status=Plan.Status.READY)
             write_event(
                 "plans",
@@ -204,6 +207,13 @@ class Making:
     def _tick(self) -> None:
         self.work.advance(doing="looking into folders")
         self.work.check()
+
+    def _has_to_stop(self) -> bool:
+        try:
+            self._tick()
+        except (LeaseLost, Stopping):
+            return True
+        return False
 
 
 def young_after_ns(plan: Plan) -> int | None:

@@ -5,8 +5,9 @@ A plan may have a million of them, so they are written by plain statements. Whoe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from django.db import connections
@@ -211,13 +212,19 @@ def totals_of_group(files: Sequence[PlannedFile]) -> Totals:
 
 
 # --- Folders ----------------------------------------------------------------------------------------------
-def add_folders(plan: Plan, rows: Iterable[tuple[FolderKey, Loss, int]], using: str) -> None:
-    """What each folder loses, with how many files there are right inside it."""
-    values = [(plan.pk, library, folder, inside, loss.files, loss.bytes) for (library, folder), loss, inside in rows]
+def add_folders(
+    plan: Plan,
+    rows: Iterable[tuple[FolderKey, Loss, int]],
+    using: str,
+    is_writable: Mapping[FolderKey, bool | None] = MappingProxyType({}),
+) -> None:
+    """What each folder loses, with how many files there are right inside it; and what it said when it was asked."""
+    values = [(plan.pk, *key, inside, loss.files, loss.bytes, is_writable.get(key)) for key, loss, inside in rows]
     with connections[using].cursor() as cursor:
         cursor.executemany(
-            "INSERT INTO plan_folders (plan_id, library_id, folder, file_count, remove_count, remove_bytes)"
-            " VALUES (%s, %s, %s, %s, %s, %s)",
+            "INSERT INTO plan_folders"
+            " (plan_id, library_id, folder, file_count, remove_count, remove_bytes, is_writable)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
             values,
         )
 

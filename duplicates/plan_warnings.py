@@ -1,4 +1,5 @@
 """What a person should know of a plan before anything is done, worked out from the index alone: no disk is touched.
+Whether folders let files go they were asked before, by `duplicates.folder_asking`.
 
 A warning is stored as an object with its `code` and its figures; the words are found when somebody reads it.
 """
@@ -6,7 +7,7 @@ A warning is stored as an object with its `code` and its figures; the words are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,9 +17,10 @@ from django.db import connections
 from database.portions import portions
 from duplicates.facts import Place, read_places
 from duplicates.filtering import MEDIA
+from duplicates.folder_asking import Answers
 from duplicates.models import Action, Plan, PlanFile, PlanFolder
 from duplicates.plan_folders import SIDE_CARS
-from duplicates.plan_storing import FolderKey
+from duplicates.plan_storing import FolderKey, Loss
 from libraries.models import HashRun, LibraryState
 
 #: How many paths of each kind are named.
@@ -76,11 +78,45 @@ class _Found:
         return [{"code": code, "count": self.count, "examples": self.examples}] if self.count else []
 
 
+@dataclass(frozen=True)
+class FolderFigures:
+    """What is known of the folders that lose files."""
+
+    #: Those from which none can be taken, and how many files of the plan lie there.
+    held: Sequence[FolderKey]
+    held_files: int
+    #: How many have not said it.
+    unknown: int
+    silent: Sequence[FolderKey] = ()
+
+    @classmethod
+    def of(cls, losses: Mapping[FolderKey, Loss], answers: Answers) -> FolderFigures:
+        rows = ((key, loss.files, answers.is_writable.get(key)) for key, loss in losses.items())
+        return cls._counted(rows, answers.silent)
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[PlanFolder]) -> FolderFigures:
+        return cls._counted(((row.library_id, row.folder), row.remove_count, row.is_writable) for row in rows)
+
+    @classmethod
+    def _counted(
+        cls, rows: Iterable[tuple[FolderKey, int, bool | None]], silent: Sequence[FolderKey] = ()
+    ) -> FolderFigures:
+        held, files, unknown = [], 0, 0
+        for key, going, is_writable in rows:
+            unknown += is_writable is None
+            if is_writable is False:
+                held.append(key)
+                files += going
+        return cls(sorted(held), files, unknown, sorted(silent))
+
+
 def work_out(
     plan: Plan,
     using: str,
     *,
     emptied: tuple[int, Sequence[FolderKey]],
+    folders: FolderFigures,
     beside: AbstractSet[FolderKey] | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> list[Warned]:
@@ -90,6 +126,7 @@ def work_out(
     seen = _look_at_victims(plan, places, using, beside, tick)
     return [
         *_about_libraries(seen.by_library, places),
+        *_about_folders(folders, places),
         *seen.other_filesystem.warning("hardlink_filesystems"),
         *seen.other_library.warning("hardlink_libraries" if plan.action == Action.HARDLINK else "keeper_elsewhere"),
         *seen.side_cars.warning("side_cars"),
@@ -103,15 +140,13 @@ def work_out_anew(plan: Plan, using: str) -> list[Warned]:
     """After a change. Those of a large plan stay as they were, and say so."""
     if plan.remove_count > MOST_ANEW:
         return [{"code": "older"}, *(each for each in plan.warnings if each.get("code") != "older")]
-    rows = PlanFolder.objects.using(using).filter(plan_id=plan.pk, remove_count__gt=0)
-    lost = [
-        (library, folder)
-        for library, folder, inside, going in rows.order_by("library_id", "folder").values_list(
-            "library_id", "folder", "file_count", "remove_count"
-        )
-        if going >= inside
-    ]
-    return work_out(plan, using, emptied=(len(lost), lost[:EXAMPLES]))
+    rows = list(
+        PlanFolder.objects.using(using).filter(plan_id=plan.pk, remove_count__gt=0).order_by("library_id", "folder")
+    )
+    lost = [(row.library_id, row.folder) for row in rows if row.remove_count >= row.file_count]
+    found = work_out(plan, using, emptied=(len(lost), lost[:EXAMPLES]), folders=FolderFigures.of_rows(rows))
+    # Nobody asks the disks again for a change on a page: what did not answer then is not known now.
+    return [*found, *(each for each in plan.warnings if rows and each.get("code") == "folders_silent")]
 
 
 # --- File by file -----------------------------------------------------------------------------------------
@@ -231,13 +266,26 @@ def _about_libraries(counts: Counter[int], places: dict[int, Place]) -> Iterator
             yield {"code": "not_writable", **figures}
 
 
+def _about_folders(folders: FolderFigures, places: dict[int, Place]) -> Iterator[Warned]:
+    if folders.held:
+        examples = _named(folders.held, places)
+        figures = {"count": len(folders.held), "files": folders.held_files, "unknown": folders.unknown}
+        yield {"code": "folders_not_writable", **figures, "examples": examples}
+    if folders.silent:
+        examples = _named(folders.silent, places)
+        yield {"code": "folders_silent", "count": len(folders.silent), "examples": examples}
+
+
 def _about_emptied(emptied: tuple[int, Sequence[FolderKey]], places: dict[int, Place]) -> list[Warned]:
     count, first = emptied
-    examples = [
+    return [{"code": "emptied", "count": count, "examples": _named(first, places)}] if count else []
+
+
+def _named(folders: Sequence[FolderKey], places: dict[int, Place]) -> Examples:
+    return [
         {"library": places[library].name if library in places else "", "path": folder}
-        for library, folder in first[:EXAMPLES]
+        for library, folder in folders[:EXAMPLES]
     ]
-    return [{"code": "emptied", "count": count, "examples": examples}] if count else []
 
 
 def _about_left_out(left_out: dict[str, int]) -> list[Warned]:

@@ -156,6 +156,29 @@ def _not_writable(warning: dict[str, Any]) -> Said:
     return "danger", _("“%(library)s” can't be written to") % _about(warning), text % _about(warning)
 
 
+def _folders_not_writable(warning: dict[str, Any]) -> Said:
+    title = ngettext("%(count)s folder can't be written to", "%(count)s folders can't be written to", _count(warning))
+    files, unknown = int(warning.get("files", 0)), int(warning.get("unknown", 0))
+    text = ngettext(
+        "%(files)s file of this plan lies there, and nothing can be done to it: the disk is read-only, or the folder "
+        "belongs to somebody else.",
+        "%(files)s files of this plan lie there, and nothing can be done to them: the disk is read-only, or the folder "
+        "belongs to somebody else.",
+        files,
+    ) % {"files": count_words(files)}
+    if unknown:
+        text += " " + ngettext(
+            "Of %(unknown)s other folder it is not known.", "Of %(unknown)s other folders it is not known.", unknown
+        ) % {"unknown": count_words(unknown)}
+    return "danger", title % _about(warning), text
+
+
+def _folders_silent(warning: dict[str, Any]) -> Said:
+    title = ngettext("%(count)s folder did not answer", "%(count)s folders did not answer", _count(warning))
+    text = _("Whether files can be taken out is not known. See that the disk or share is there, and plan again.")
+    return "danger", title % _about(warning), text
+
+
 def _not_mounted(warning: dict[str, Any]) -> Said:
     why = MOUNT_WORDS.get(str(warning.get("mount")), warning.get("mount", ""))
     title = _("“%(library)s” is not as it should be: %(why)s") % {**_about(warning), "why": why}
@@ -242,6 +265,8 @@ def _older(_warning: dict[str, Any]) -> Said:
 _WORDS = {
     "side_cars": _side_cars,
     "not_writable": _not_writable,
+    "folders_not_writable": _folders_not_writable,
+    "folders_silent": _folders_silent,
     "not_mounted": _not_mounted,
     "not_seen": _not_seen,
     "library_gone": _library_gone,

@@ -1,4 +1,4 @@
-"""Plans: what would be done to which file, and why. Making one is a dry run; nothing on any disk is touched or read.
+"""Plans: what would be done to which file, and why. Making one is a dry run; no file is touched or read.
 
 A person asks (`make_plan`); a `delete` job with `dry_run` carries it out (`carry_out`, by `duplicates.plan_making`).
 """

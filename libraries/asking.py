@@ -57,6 +57,8 @@ class Look:
     trash_in: tuple[str, ...] = ()
     #: What was asked for with `below`.
     inside: Inside | None = None
+    #: Each folder of `loses` → whether files can be taken out of it; None where it is not there.
+    lets_go: Mapping[str, bool | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,14 @@ class Question:
 
     `trash` asks also for trash: at the root, at every mount inside, and in these folders, where mounts once were.
     `below` asks which folders lie in it, following no link on the way down from that root, and for nothing else.
+    `loses` asks of these folders below it whether they let files go, following no link to them, and for nothing else.
     """
 
     path: bytes
     where: bool = False
     trash: tuple[str, ...] | None = None
     below: bytes | None = None
+    loses: tuple[str, ...] | None = None
 
 
 def ask(
@@ -127,7 +131,7 @@ def _start() -> subprocess.Popen[bytes]:
 def _send(process: subprocess.Popen[bytes], questions: list[Question]) -> None:
     assert process.stdin is not None
     words = [
-        [to_text(each.path), each.where, each.trash, None if each.below is None else to_text(each.below)]
+        [to_text(each.path), each.where, each.trash, None if each.below is None else to_text(each.below), each.loses]
         for each in questions
     ]
     try:
@@ -188,6 +192,9 @@ def look(question: Question) -> Look:
         real, inside = browsing.folders_in(question.below, question.path)
         return Look(real, (), inside=inside)
     real = os.path.realpath(question.path)
+    if question.loses is not None:
+        lets_go = {folder: browsing.lets_files_go(real, to_bytes(folder)) for folder in question.loses}
+        return Look(real, (), lets_go=lets_go)
     places = tuple(mounts.places(real))
     if question.where:
         return Look(real, places)
@@ -253,8 +260,8 @@ def main() -> None:
     lock = Lock()
     words = json.loads(sys.stdin.buffer.read())
     questions = [
-        Question(to_bytes(path), where, trash, None if below is None else to_bytes(below))
-        for path, where, trash, below in words
+        Question(to_bytes(path), where, trash, None if below is None else to_bytes(below), loses)
+        for path, where, trash, below, loses in words
     ]
     threads = [
         Thread(target=_tell, args=(number, question, lock), daemon=True) for number, question in enumerate(questions)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 #: So many are told, the first ones by name.
@@ -46,12 +47,30 @@ def names_below(root: bytes, path: bytes) -> list[bytes]:
 def folders_in(root: bytes, path: bytes) -> tuple[bytes, Inside]:
     """Where the folder really is, and what lies in it."""
     names, real = names_below(root, path), os.path.realpath(root)
-    folder = os.open(real, _STEP)
+    with _opened(real, names) as folder:
+        return b"/".join([real.rstrip(b"/"), *names]) or b"/", _read(folder)
+
+
+def lets_files_go(root: bytes, folder: bytes) -> bool | None:
+    """Whether a file can be taken out of a folder of the root; None where there is no such folder any more."""
+    try:
+        with _opened(root, [name for name in folder.split(b"/") if name]) as opened:
+            # The kernel says no for a filesystem that is mounted read-only too, even to root.
+            return os.access(b".", os.W_OK | os.X_OK, dir_fd=opened)
+    except PermissionError:
+        return False
+    except OSError:
+        return None
+
+
+@contextmanager
+def _opened(root: bytes, names: Sequence[bytes]) -> Iterator[int]:
+    folder = os.open(root, _STEP)
     try:
         for name in names:
             above, folder = folder, os.open(name, _STEP, dir_fd=folder)
             os.close(above)
-        return b"/".join([real.rstrip(b"/"), *names]) or b"/", _read(folder)
+        yield folder
     finally:
         os.close(folder)
 
