@@ -22,6 +22,7 @@ from duplicates.facts import Digest, Place, read_places
 from duplicates.models import FolderPair, FolderSearch, group_key
 from duplicates.path_difference import Part, differences
 from libraries.models import LibraryFile, LibraryRoot
+from libraries.path_order import between, bounds_of, by_path
 
 PAGE_PAIRS = 50
 PAGE_FILES = 100
@@ -34,6 +35,9 @@ BOTH, LEFT, RIGHT = "both", "left", "right"
 LISTS = (BOTH, LEFT, RIGHT)
 _CURSOR = re.compile(r"(\d{1,18})-(\d{1,19})-(\d{1,18})", re.ASCII)
 
+_BELOW = """
+SELECT id, relative_path, size_bytes, hash_algorithm, content_hash, needs_hash FROM library_files
+ WHERE {which} AND NOT is_missing ORDER BY {order} LIMIT {most}"""
 #: Joined in this order: asked with IN, SQLite would go through its whole index of digests each time.
 _TWINS = """
 SELECT f.hash_algorithm, f.content_hash, MIN(f.relative_path) FROM (VALUES {marks}) asked CROSS JOIN library_files f
@@ -228,29 +232,27 @@ def _inside(path: str, side: Side) -> str:
 
 
 def _below(side: Side, after: int | None) -> list[tuple[int, str, int, Digest | None]]:
-    """The next files of a folder, with all below it. SQLite has an index of the paths; PostgreSQL's is of their
-    digests, so there they come in the order in which they were found."""
-    rows = LibraryFile.objects.filter(library_id=side.place.id, is_missing=False)
-    is_sqlite = connections[POLICY].vendor == "sqlite"
-    if side.folder and is_sqlite:
-        # What follows "folder/" and comes before "folder0" begins with "folder/".
-        rows = rows.filter(relative_path__gt=f"{side.folder}/", relative_path__lt=f"{side.folder}0")
-    elif side.folder:
-        starts = RawSQL("starts_with(relative_path, %s)", [f"{side.folder}/"], output_field=BooleanField())
-        rows = rows.filter(starts)
-    if after is not None and is_sqlite:
-        anchor = LibraryFile.objects.filter(pk=after, library_id=side.place.id).values("relative_path")
-        if not anchor.exists():
-            raise BadCursor
-        rows = rows.filter(relative_path__gt=Subquery(anchor))
-    elif after is not None:
-        rows = rows.filter(pk__gt=after)
-    columns = ("id", "relative_path", "size_bytes", "hash_algorithm", "content_hash", "needs_hash")
-    found = rows.order_by("relative_path" if is_sqlite else "id").values_list(*columns)[:PART_FILES]
-    return [
-        (key, path, size, (algorithm, bytes(digest)) if algorithm and digest and not needs_hash else None)
-        for key, path, size, algorithm, digest, needs_hash in found
-    ]
+    """The next files of a folder, with all below it, in the order of their paths."""
+    start, end = bounds_of(side.folder)
+    if after is not None:
+        # No name holds a zero byte, so nothing stands between a path and the same with a one behind it.
+        start = max(start, f"{_path_of(after, side)}\x01")
+    vendor = connections[POLICY].vendor
+    which, values = between(side.place.id, start, end, vendor)
+    with connections[POLICY].cursor() as cursor:
+        cursor.execute(_BELOW.format(which=which, order=by_path(vendor), most=PART_FILES), values)
+        return [
+            (key, path, size, (algorithm, bytes(digest)) if algorithm and digest and not needs_hash else None)
+            for key, path, size, algorithm, digest, needs_hash in cursor.fetchall()
+        ]
+
+
+def _path_of(file_id: int, side: Side) -> str:
+    found = LibraryFile.objects.filter(pk=file_id, library_id=side.place.id).values_list("relative_path", flat=True)
+    path = found.first()
+    if path is None:
+        raise BadCursor
+    return path
 
 
 def _twins(digests: Sequence[Digest], side: Side) -> dict[Digest, str]:

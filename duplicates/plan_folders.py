@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db import connections
 
 from duplicates.plan_storing import FolderKey
+from libraries.path_order import between, bounds_of, by_path
 
 #: Endings of files that belong to the one beside them that has the same name (`duplicates.plan_warnings`).
 SIDE_CARS = frozenset({"xmp", "aae", "mov", "thm", "srt", "json"})
@@ -15,11 +16,11 @@ PAGE = 500
 #: Folders that are taken over from PostgreSQL at a time.
 FETCHED = 2_000
 
-_RIGHT_INSIDE = (
-    "SELECT relative_path FROM library_files WHERE library_id = %s AND relative_path >= %s AND relative_path < %s"
-    " AND NOT is_missing ORDER BY relative_path LIMIT %s"
-)
-#: PostgreSQL has no index on paths, so the libraries are gone through once. What is cut off at the end is the name.
+#: On PostgreSQL, where each question takes its way to a server, going through the libraries once is quicker than asking
+#: for more folders than this.
+MOST_WALKED = 1_000
+
+#: What is cut off at the end is the name.
 _ALL_FOLDERS = """
 SELECT library_id, SUBSTR(path, 1, GREATEST(LENGTH(path) - 1, 0)), files, has_side_cars
   FROM (SELECT library_id, RTRIM(relative_path, REPLACE(relative_path, '/', '')) AS path, COUNT(*) AS files,
@@ -39,7 +40,7 @@ def look_into(
 ) -> dict[FolderKey, Inside]:
     """What the index knows right inside each folder."""
     wanted = list(folders)
-    if connections[using].vendor == "sqlite":
+    if connections[using].vendor == "sqlite" or len(wanted) <= MOST_WALKED:
         found = {}
         for number, key in enumerate(wanted):
             found[key] = _walk(key, using)
@@ -52,14 +53,10 @@ def look_into(
 def _walk(key: FolderKey, using: str) -> Inside:
     """Along the index of paths, leaping over what lies in folders further down."""
     library, folder = key
-    prefix = f"{folder}/" if folder else ""
-    # The character after the slash: everything inside is before it. At the root, whatever can be.
-    end = f"{folder}0" if folder else "\U0010ffff\U0010ffff"
+    prefix, end = bounds_of(folder)
     inside, start = Inside(), prefix
     while True:
-        with connections[using].cursor() as cursor:
-            cursor.execute(_RIGHT_INSIDE, [library, start, end, PAGE])
-            paths = [path for (path,) in cursor.fetchall()]
+        paths = _paths(library, start, end, using)
         for path in paths:
             if path < start:
                 continue  # in the folder that was leapt over
@@ -72,6 +69,18 @@ def _walk(key: FolderKey, using: str) -> Inside:
             start = f"{path}\x01"
         if len(paths) < PAGE:
             return inside
+
+
+def _paths(library: int, start: str, end: str | None, using: str) -> list[str]:
+    vendor = connections[using].vendor
+    which, values = between(library, start, end, vendor)
+    with connections[using].cursor() as cursor:
+        cursor.execute(
+            f"SELECT relative_path FROM library_files WHERE {which} AND NOT is_missing"
+            f" ORDER BY {by_path(vendor)} LIMIT {PAGE}",
+            values,
+        )
+        return [path for (path,) in cursor.fetchall()]
 
 
 def _all_at_once(wanted: list[FolderKey], using: str, tick: Callable[[], None]) -> dict[FolderKey, Inside]:

@@ -11,6 +11,7 @@ from django.db import connections
 from duplicates.cursors import Anchor, Order
 from duplicates.filtering import Filter, Sql
 from duplicates.models import DuplicateGroup
+from libraries.path_order import between, bounds_of
 
 #: Groups that one statement looks through, at first and at the most.
 FIRST_WINDOW = 1_000
@@ -19,10 +20,8 @@ LARGEST_WINDOW = 20_000
 MOST_DIGESTS = 20_000
 
 _COLUMNS = ", ".join(f"g.{field.column}" for field in DuplicateGroup._meta.concrete_fields)
-_FOLDER = (
-    "FROM library_files f WHERE f.library_id = %s AND f.relative_path >= %s AND f.relative_path < %s"
-    " AND f.content_hash IS NOT NULL AND NOT f.is_missing AND NOT f.needs_hash"
-)
+_OF_FILES = "SELECT DISTINCT hash_algorithm, content_hash FROM library_files"
+_IN_A_GROUP = "content_hash IS NOT NULL AND NOT is_missing AND NOT needs_hash"
 #: Groups, their files, the bytes that would come back.
 Sums = tuple[int, int, int]
 
@@ -134,14 +133,10 @@ class Search:
         """The digests that can match at all, where they are quickly told; None where they are too many."""
         if self.filter.ignored == "only" and self._are_few("FROM ignored_groups", []):
             return "SELECT hash_algorithm, content_hash FROM ignored_groups", []
-        # PostgreSQL has no index on paths in their order, so there a folder's files are not quickly told.
-        if self.filter.folder and self.vendor == "sqlite":
-            folder = self.filter.folder
-            values = [self.filter.library, f"{folder}/", f"{folder}0"]  # "0" comes right after "/"
-            if self._are_few(
-                "FROM library_files WHERE library_id = %s AND relative_path >= %s AND relative_path < %s", values
-            ):
-                return f"SELECT DISTINCT f.hash_algorithm, f.content_hash {_FOLDER}", values
+        if self.filter.folder and self.filter.library is not None:
+            below, values = between(self.filter.library, *bounds_of(self.filter.folder), self.vendor)
+            if self._are_few(f"FROM library_files WHERE {below}", values):
+                return f"{_OF_FILES} WHERE {below} AND {_IN_A_GROUP}", values
         return None
 
     def _are_few(self, source: str, values: list[Any]) -> bool:

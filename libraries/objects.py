@@ -6,6 +6,7 @@ from database.objects import DatabaseObject
 from database.transitions import guards
 from jobs.deciding import UNCOUNTED
 from libraries.models import ScanRequest, ScanSession
+from libraries.path_order import BEGINNING
 from logbook.recording import Watched, recorders
 
 #: A PostgreSQL btree can't hold a path of 4,000 bytes, so there a path is unique by its digest.
@@ -92,6 +93,13 @@ OBJECTS = [
         "ux_library_files_library_path",
         "CREATE UNIQUE INDEX ux_library_files_library_path"
         " ON library_files (library_id, dedupfs_path_digest(relative_path))",
+    ),
+    # What lies below a folder, and what comes after a path (`libraries.path_order`). On SQLite the index above does it.
+    DatabaseObject(
+        "postgresql",
+        "INDEX",
+        "ix_library_files_path_order",
+        f"CREATE INDEX ix_library_files_path_order ON library_files (library_id, ({BEGINNING}))",
     ),
     *guards("scan_sessions", ScanSession.MOVES),
     *recorders(Watched("scan_sessions", "'scan session'", has_worker=False, error_code=None)),
