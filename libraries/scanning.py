@@ -310,7 +310,10 @@ class LibraryScan:
         if self.is_first:
             return
         losing = Losing(self.work, self.library, self.store, self.seen, self.troubles)
-        self.tally.removed = losing.decide(accepts=self.accepts)
+        try:
+            losing.decide(accepts=self.accepts)
+        finally:
+            self.tally.removed = losing.removed
 
     # --- Sessions and states ------------------------------------------------------------------------------
     def _known_state(self) -> LibraryState:

@@ -38,6 +38,9 @@ _RESET = (
     " hashed_at = NULL, hash_error_count = 0, hash_last_error = NULL, hash_last_error_at = NULL,"
     " hash_retry_after = NULL, hash_claim_token = NULL, hash_claimed_at = NULL, sample_hash = NULL"
 )
+_INHERITED = (
+    "hash_algorithm", "content_hash", "hashed_at", "sample_hash", "hashed_size_bytes", "hashed_mtime_ns", "needs_hash",
+)  # fmt: skip
 _IS_SAME = (
     "f.size_bytes = s.size_bytes AND f.mtime_ns = s.mtime_ns AND f.ctime_ns = s.ctime_ns AND f.inode = s.inode"
     " AND f.device = s.device AND f.nlink = s.nlink AND f.is_missing = {false}"
@@ -197,21 +200,22 @@ class Store:
     # --- Files that are gone ------------------------------------------------------------------------------
     def lose(self, ids: Sequence[int]) -> None:
         """Rows whose files are gone; their digests stay, in case they come back."""
-        self._many(
-            f"UPDATE library_files SET is_missing = {self.true}, hash_claim_token = NULL, hash_claimed_at = NULL,"
-            f" last_seen_scan_id = {self.stamp.session_id}, updated_at = {self._now()} WHERE id = {{}}",
-            [(key,) for key in ids],
-        )
+        if ids:
+            self._run(
+                f"UPDATE library_files SET is_missing = {self.true}, hash_claim_token = NULL, hash_claimed_at = NULL,"
+                f" last_seen_scan_id = {self.stamp.session_id}, updated_at = {self._now()}"
+                f" WHERE id IN ({', '.join(map(str, ids))})"
+            )
 
     def inherit(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """(old, new): a file that moved inside the library brings along what is known of its content."""
-        columns = ("hash_algorithm", "content_hash", "hashed_at", "sample_hash", "hashed_size_bytes", "hashed_mtime_ns")
-        given = ", ".join(f"{name} = (SELECT {name} FROM library_files WHERE id = {{}})" for name in columns)
-        self._many(
-            f"UPDATE library_files SET {given}, needs_hash = (SELECT needs_hash FROM library_files WHERE id = {{}})"
-            " WHERE id = {}",
-            [(*[old] * (len(columns) + 1), new) for old, new in pairs],
-        )
+        """(old, new): a file that moved inside the library brings along what is known of its content. A new one stands
+        in one pair only."""
+        if pairs:
+            given = ", ".join(f"{name} = o.{name}" for name in _INHERITED)
+            self._run(
+                f"UPDATE library_files AS n SET {given} FROM (VALUES {', '.join(map(str, pairs))}) AS pair"
+                " JOIN library_files o ON o.id = pair.column1 WHERE n.id = pair.column2"
+            )
 
     # --- The databases' ways ------------------------------------------------------------------------------
     def _now(self) -> str:
