@@ -27,6 +27,13 @@
   const rows = () => [...document.querySelectorAll("[data-group]")];
   const markOf = (row) => row.querySelector("[data-mark]");
 
+  // The first mark raises the bar, which must not cover the row that somebody with a keyboard is at.
+  function raise(isRaised) {
+    const isNew = bar.hidden && isRaised, row = document.activeElement.closest("[data-group]");
+    bar.hidden = !isRaised;
+    if (isNew && row && document.activeElement.matches(":focus-visible")) row.scrollIntoView({ block: "nearest" });
+  }
+
   function countMarks() {
     if (!bar) return;
     const marked = rows().filter((row) => markOf(row).checked);
@@ -34,7 +41,7 @@
     const bytes = marked.reduce((sum, row) => sum + Number(row.dataset.bytes), 0);
     const groups = filled(marked.length === 1 ? words.dataset.one : words.dataset.many, marked.length.toLocaleString(language));
     words.textContent = `${groups}, ${sizeWords(bytes)}`;
-    bar.hidden = marked.length === 0;
+    raise(marked.length > 0);
     for (const row of rows()) row.classList.toggle("is-marked", markOf(row).checked);
     const all = document.querySelector("[data-mark-all] input");
     all.checked = marked.length > 0 && marked.length === rows().length;

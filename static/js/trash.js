@@ -20,6 +20,13 @@
   }
 
   // --- Marking ---
+  // The first mark raises the bar, which must not cover the row that somebody with a keyboard is at.
+  function raise(isRaised) {
+    const isNew = bar.hidden && isRaised, row = document.activeElement.closest("[data-row]");
+    bar.hidden = !isRaised;
+    if (isNew && row && document.activeElement.matches(":focus-visible")) row.scrollIntoView({ block: "nearest" });
+  }
+
   function countMarks() {
     if (!bar) return;
     const marked = marks().filter((mark) => mark.checked);
@@ -27,7 +34,7 @@
     const bytes = marked.reduce((sum, mark) => sum + Number(mark.closest("[data-row]").dataset.bytes), 0);
     const form = marked.length === 1 ? words.dataset.one : words.dataset.many;
     words.textContent = `${form.replace("%s", () => marked.length.toLocaleString(language))}, ${sizeWords(bytes)}`;
-    bar.hidden = marked.length === 0;
+    raise(marked.length > 0);
     for (const mark of marks()) mark.closest("[data-row]").classList.toggle("is-marked", mark.checked);
     const all = document.querySelector("[data-mark-all] input");
     all.checked = marked.length > 0 && marked.length === marks().length;

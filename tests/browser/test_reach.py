@@ -108,6 +108,57 @@ def test_the_main_path_goes_by_keyboard_alone(visit: Visit) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("Plan")
 
 
+#: What lies over the middle of the element that has the focus, if it is no part of it; nothing where all is well, and
+#: null where the focus has left the page.
+COVERED = """() => {
+  const at = document.activeElement;
+  if (at === document.body) return null;
+  const box = at.getClientRects()[0];
+  const over = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+  if (over && (at.contains(over) || over.contains(at))) return "";
+  return `${at.outerHTML.slice(0, 90)} below ${over ? over.outerHTML.slice(0, 60) : "the edge of the window"}`;
+}"""
+
+
+def covered_by_tab(page: Page, key: str) -> list[str]:
+    """Where the focus can't be seen on the way through the whole page."""
+    found: list[str] = []
+    for _ in range(400):
+        page.keyboard.press(key)
+        covering = page.evaluate(COVERED)
+        if covering is None:
+            return found
+        found += [f"{key}: {covering}"] if covering else []
+    raise AssertionError("the page has no end")
+
+
+def long_pages(site: Site) -> list[str]:
+    return [
+        "/jobs/",
+        "/duplicates/",
+        f"/duplicates/{site.keys['group_key']}/",
+        f"/plans/{site.keys['plan_id']}/",
+        "/trash/",
+    ]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("width", [390, 1440])
+def test_nothing_covers_what_has_the_focus(visit: Visit, width: int) -> None:
+    """The header, the bar of a phone, a plan's totals and the bar of marks stay where they are while a page scrolls."""
+    site = furnished_site(each=1)
+    page = visit(site.admin, "/jobs/", viewport={"width": width, "height": 600}, reduced_motion="reduce")
+    wrong: list[str] = []
+    for address in long_pages(site):
+        page.goto(address)
+        for mark in page.locator("[data-mark]").all()[:1]:
+            mark.check()
+        page.evaluate("document.activeElement.blur()")
+        for key in ("Tab", "Shift+Tab"):
+            wrong += [f"{address}: {line}" for line in covered_by_tab(page, key)]
+    assert "\n".join(wrong) == ""
+
+
 # --- On paper ---------------------------------------------------------------------------------------------
 #: The width of A4 between its margins.
 PAPER: dict[str, Any] = {"viewport": {"width": 718, "height": 1000}, "color_scheme": "dark"}
