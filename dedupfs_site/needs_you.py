@@ -71,19 +71,20 @@ def read_needs(seen: Seen) -> list[Need]:
         _no_consumer, _disks, _ended_acts, _last_copies, _gone_files, _failed_scans, _failed_hashing, _late_scans,
         _plans, _paused_acts, _unreadable, _thumbnails, _checkpoints,
     )  # fmt: skip
-    found = [need for kind in kinds for need in _few(list(kind(seen)))]
+    # Most kinds are about libraries, which have one list.
+    listed = {_plans: "plans:list", _ended_acts: "plans:list", _paused_acts: "trash:list"}
+    found = [need for kind in kinds for need in _few(list(kind(seen)), listed.get(kind, "libraries:list"))]
     return sorted(found, key=lambda need: need.state != "danger")
 
 
-def _few(needs: list[Need]) -> list[Need]:
-    """Of many of a kind the first, and how many more there are: with the way to a page that lists them all."""
+def _few(needs: list[Need], page: str) -> list[Need]:
+    """Of many of a kind the first, and how many more there are: with the way to the page that lists them all."""
     if len(needs) <= NAMED + 1:
         return needs
     last = needs[NAMED]
     rest = len(needs) - NAMED
     words = ngettext("%(count)d more like this", "%(count)d more like this", rest) % {"count": rest}
-    listed = reverse("plans:list") if last.icon == "plans" else reverse("libraries:list")
-    return [*needs[:NAMED], Need(f"more-{last.key}", last.state, last.icon, words, "", listed, _("Show all"))]
+    return [*needs[:NAMED], Need(f"more-{last.key}", last.state, last.icon, words, "", reverse(page), _("Show all"))]
 
 
 # --- The system -------------------------------------------------------------------------------------------
@@ -163,21 +164,26 @@ def _failed_scans(seen: Seen) -> Iterator[Need]:
 
 
 def _late_scans(seen: Seen) -> Iterator[Need]:
-    """Scans by schedule that did not run: not asked for, asked for and not begun, or with no time to be asked at."""
+    """Scans that did not run, by schedule or asked for by a person."""
     for row in seen.libraries:
-        if not row.schedule or row.library.is_paused:
-            continue
-        wish, due = row.request, row.library.next_scan_at
-        if due is not None and seen.now - due > LATE:
-            note = _("It was due %(when)s.") % {"when": ago_words(due, seen.now)}
-        elif wish is not None and not seen.is_slot_taken and seen.now - wish.request.created_at > WAITS_LONG:
-            note = _("It was asked for %(when)s.") % {"when": ago_words(wish.request.created_at, seen.now)}
-        elif due is None and seen.now - row.library.updated_at > LATE:
-            note = _("Its schedule can't be followed: look at it in the settings.")
-        else:
-            continue
-        title = _("The scheduled scan of %(name)s did not run")
-        yield _about_library("late", "attention", "pending", row.library, title, note)
+        note = "" if row.library.is_paused else _why_late(row, seen)
+        if note:
+            scheduled, wished = _("The scheduled scan of %(name)s did not run"), _("The scan of %(name)s has not begun")
+            title = scheduled if row.schedule else wished
+            yield _about_library("late", "attention", "pending", row.library, title, note)
+
+
+def _why_late(row: ShownLibrary, seen: Seen) -> str:
+    """Not asked for when it was due, asked for and not begun, or with no time to be asked at; empty where it is none
+    of these."""
+    wish, due = row.request, row.library.next_scan_at
+    if row.schedule and due is not None and seen.now - due > LATE:
+        return _("It was due %(when)s.") % {"when": ago_words(due, seen.now)}
+    if wish is not None and not seen.is_slot_taken and seen.now - wish.request.created_at > WAITS_LONG:
+        return _("It was asked for %(when)s.") % {"when": ago_words(wish.request.created_at, seen.now)}
+    if row.schedule and due is None and seen.now - row.library.updated_at > LATE:
+        return _("Its schedule can't be followed: look at it in the settings.")
+    return ""
 
 
 def _unreadable(seen: Seen) -> Iterator[Need]:

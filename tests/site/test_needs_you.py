@@ -87,6 +87,16 @@ def test_a_scheduled_scan_that_did_not_run_is_told(viewer: Client) -> None:
     assert "did not run" not in needs_in(viewer), "it waits for its turn"
 
 
+def test_a_scan_that_somebody_asked_for_and_that_does_not_begin_is_told(viewer: Client) -> None:
+    photos = library()
+    ScanRequest.objects.create(library=photos, priority=1, requested_by="ada", created_at=SecondsFromNow(-60))
+    assert "not begun" not in needs_in(viewer)
+    ScanRequest.objects.update(created_at=SecondsFromNow(-7300))
+    assert "The scan of photos has not begun It was asked for 2 h ago." in needs_in(viewer)
+    factories.running_job("hash")
+    assert "not begun" not in needs_in(viewer), "it waits for its turn"
+
+
 def test_files_that_could_not_be_hashed_count_as_unreadable(viewer: Client) -> None:
     photos = library(error_count=2)
     factories.library_file("a", photos, hash_error_count=3)
@@ -163,6 +173,35 @@ def test_of_many_only_some_are_named_and_the_worst_come_first(viewer: Client) ->
     assert words.count("looks unmounted") == 4
     assert words.count("5 more like this") == 2
     assert words.rindex("looks unmounted") < words.index("can't be read")
+
+
+def more_leads_to(client: Client) -> list[str]:
+    return re.findall(r'id="need-more-[^"]*" href="([^"]*)"', text_of(client, ADDRESS))
+
+
+@pytest.mark.parametrize(
+    ("fields", "address"),
+    [
+        ({"status": "failed", "finished_at": SecondsFromNow(0)}, "/plans/"),
+        ({"status": "void", "finished_at": SecondsFromNow(0)}, "/plans/"),
+        ({"status": "running", "is_paused": True}, "/trash/"),
+    ],
+    ids=["failed", "void", "paused"],
+)
+def test_of_many_acts_the_rest_is_where_acts_are_told_of(viewer: Client, fields: dict[str, Any], address: str) -> None:
+    library()
+    for _ in range(9):
+        job = factories.pending_job("delete", dry_run=False) if "is_paused" in fields else None
+        Act.objects.create(plan=Plan.objects.create(status="ready"), job=job, authorised_by="ada", **fields)
+    assert "5 more like this" in needs_in(viewer)
+    assert more_leads_to(viewer) == [address]
+
+
+def test_of_many_libraries_and_plans_the_rest_is_in_their_lists(viewer: Client) -> None:
+    for number in range(9):
+        library(f"lib {number}", mount="absent")
+        Plan.objects.create(status="ready", remove_count=3)
+    assert more_leads_to(viewer) == ["/libraries/", "/plans/"]
 
 
 def test_names_of_others_can_not_do_harm(viewer: Client) -> None:
