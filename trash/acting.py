@@ -19,9 +19,10 @@ from jobs.working import Work
 from libraries.listening import files_changed
 from libraries.names import to_display
 from trash import ending, item_storing
-from trash.acting_on_file import FileActing, Provers
+from trash.acting_on_file import DELETE, FileActing, Provers
 from trash.checking_items import Folder, Ground
 from trash.empty_folders import remove_empty_folders
+from trash.heeding import Heeding
 from trash.item_storing import Counted, Done, Planned
 from trash.locking import Held
 from trash.manifest_writing import line_of, write
@@ -52,6 +53,7 @@ class Acting:
         self.work, self.act, self.plan = work, act, act.plan
         self.preparing = Preparing(work, act, lock, self._is_ours)
         self.provers = Provers(self._read)
+        self.heeding = Heeding(work, act)
         #: Files that are done with, for the progress.
         self.met = act.done_count + act.skipped_count
         self._touched: set[tuple[int, int]] = set()
@@ -127,6 +129,7 @@ class Acting:
 
         def ask(item: Planned, folder: Folder) -> None:
             nonlocal asked_at
+            self.heeding.heed(is_final=item.action == DELETE)
             now = time.monotonic()
             if now - asked_at < ASK_SECONDS:
                 return
@@ -196,8 +199,7 @@ class Acting:
         self._unsaid += amount
         if self._unsaid >= TOLD_BYTES:
             self._unsaid = 0
-            self.work.advance()
-            self.work.check()
+            self._tell()
         for meter in self._metered:
             self._wait(meter.read(amount // len(self._metered)))
 
@@ -205,5 +207,10 @@ class Acting:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, NAP_SECONDS))
-            self.work.advance()
-            self.work.check()
+            self._tell()
+
+    def _tell(self) -> None:
+        """It makes progress; and whether it may make more."""
+        self.work.advance()
+        self.work.check()
+        self.heeding.heed()

@@ -81,6 +81,7 @@ class Emptying(TakingOut):
             raise Refusal("TRASH_CHANGED", "The file in the trash is not what was put there; it is left as it is.")
         copy = self.copies.prove((entry.algorithm, entry.digest), item.plan_file.keeper, own)
         with closing(copy.file.handle):
+            self.heeding.heed(is_final=True)
             now = trash.info(entry.name)
             if now is None or not is_unchanged(now, own.info):
                 raise Refusal("TRASH_CHANGED", "The file in the trash became another one in the last moment.")

@@ -27,6 +27,7 @@ from libraries.models import LibraryRoot
 from libraries.names import to_bytes
 from trash.choosing_items import lying
 from trash.folders import clear, open_trash
+from trash.heeding import Heeding
 from trash.item_storing import recording
 from trash.left_storing import Left, store_folders, store_intents, store_outcomes
 from trash.making_folders import clear_half_made
@@ -51,6 +52,7 @@ class TakingOut:
 
     def __init__(self, work: Work[Job], act: Act) -> None:
         self.work, self.act = work, act
+        self.heeding = Heeding(work, act)
         self.places: Mapping[int, Place] = {}
         self._meters: dict[int, Meter] = {}
         self._last: int | None = None
@@ -141,6 +143,7 @@ class TakingOut:
 
     def _one(self, batch: Batch, item: TrashItem) -> Left:
         self.work.check_lost()
+        self.heeding.heed()
         self._library_id = item.library_id
         self.work.advance(doing=f"{self.act.verb} {item.plan_file.relative_path}")
         try:
@@ -163,15 +166,19 @@ class TakingOut:
 
     def report(self, amount: int) -> None:
         """Bytes were read: that is progress, and has to be paid to the library's budget."""
-        self.work.advance()
-        self.work.check()
+        self._tell()
         meter = self._meters.get(self._library_id)
         wait = meter.read(amount) if meter else 0.0
         while wait > 0:
-            self.work.check()
-            self.work.advance()
+            self._tell()
             time.sleep(min(wait, _NAP_SECONDS))
             wait -= _NAP_SECONDS
+
+    def _tell(self) -> None:
+        """It makes progress; and whether it may make more."""
+        self.work.advance()
+        self.work.check()
+        self.heeding.heed()
 
     # --- Afterwards ---------------------------------------------------------------------------------------
     def _tidy(self) -> None:

@@ -538,11 +538,12 @@ def many(root: Path, count: int = 6) -> LibraryRoot:
     return library(root, {f"{name}{n}": b"%d" % n for n in range(count) for name in ("a", "b/copy")})
 
 
-def test_a_pause_takes_effect_between_batches_and_nothing_is_given_up(
+def test_a_pause_takes_effect_between_batches_too_and_nothing_is_given_up(
     tmp_path: Path, settings: Any, monkeypatch: Patch
 ) -> None:
     many(tmp_path / "photos")
     settings.ACT_BATCH_FILES = 2
+    monkeypatch.setattr("trash.heeding.EVERY_SECONDS", 3600)  # in the batch nobody asks
     act = authorised()
     when_proved(monkeypatch, lambda: authorising.pause(act.pk, actor="ada"))
     act = carry_out(act)
