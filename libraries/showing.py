@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db.models import Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -47,8 +48,9 @@ class Pace:
     bytes_total: int
     #: For how long it has been at it.
     seconds: float
-    #: How many files an earlier try of the same request had seen: what was shown is not taken back.
+    #: How much an earlier try of the same request had seen: what was shown is not taken back.
     files_before: int = 0
+    bytes_before: int = 0
     #: Whether time goes with bytes (reading) or with files (walking).
     is_by_bytes: bool = False
     has_ended: bool = False
@@ -56,6 +58,10 @@ class Pace:
     @property
     def files_shown(self) -> int:
         return max(self.files_done, self.files_before)
+
+    @property
+    def bytes_shown(self) -> int:
+        return max(self.bytes_done, self.bytes_before)
 
     @property
     def share(self) -> int | None:
@@ -108,7 +114,22 @@ def scan_pace(session: ScanSession, state: LibraryState, request: ScanRequest | 
         state.walked_bytes,
         max((end - session.started_at).total_seconds(), 0.0),
         files_before=request.scanned_paths if request else 0,
+        bytes_before=_before(session, "bytes"),
         has_ended=session.status == ScanSession.Status.SUCCEEDED,
+    )
+
+
+def _before(session: ScanSession, what: str) -> int:
+    """What the tries of its job had seen, where it was read `_with_earlier_tries`."""
+    return getattr(session, f"{what}_before", None) or 0
+
+
+def _with_earlier_tries(sessions: QuerySet[ScanSession]) -> QuerySet[ScanSession]:
+    """A job that lost its lease walks anew, in a session of its own."""
+    tries = ScanSession.objects.filter(job=OuterRef("job"), library=OuterRef("library")).order_by().values("job")
+    return sessions.annotate(
+        bytes_before=Subquery(tries.annotate(most=Max("bytes_seen")).values("most")),
+        folders_before=Subquery(tries.annotate(most=Max("directories_seen")).values("most")),
     )
 
 
@@ -133,6 +154,10 @@ class ShownSession:
     def lasted(self) -> timedelta:
         end = self.session.finished_at or (self.now if self.is_running else self.session.updated_at)
         return max(end - self.session.started_at, timedelta(0))
+
+    @property
+    def folders_shown(self) -> int:
+        return max(self.session.directories_seen, _before(self.session, "folders"))
 
     @property
     def more_files(self) -> int:
@@ -292,7 +317,7 @@ def holds_slot(request: ScanRequest) -> bool:
 
 def _running_sessions() -> dict[int, ScanSession]:
     running = ScanSession.objects.filter(status=ScanSession.Status.RUNNING, job__status=Job.Status.RUNNING)
-    rows = running.filter(library__isnull=False).annotate(now=Now()).order_by("id")
+    rows = _with_earlier_tries(running.filter(library__isnull=False)).annotate(now=Now()).order_by("id")
     return {each.library_id: each for each in rows if each.library_id is not None}
 
 
@@ -349,7 +374,7 @@ def read_slot(hostnames: dict[str, str]) -> ShownSlot | None:
 
 def _session_of(job: Job) -> ScanSession | None:
     running = ScanSession.objects.filter(job=job, status=ScanSession.Status.RUNNING)
-    return running.select_related("library__state").order_by("-id").first()
+    return _with_earlier_tries(running).select_related("library__state").order_by("-id").first()
 
 
 # --- Hashing ----------------------------------------------------------------------------------------------

@@ -307,10 +307,19 @@ def test_a_scan_that_sees_more_than_the_last_one_claims_no_end(viewer: Client) -
 
 
 def test_a_scan_begun_anew_does_not_go_backwards(viewer: Client) -> None:
-    library = known(walked_files=1_000)
-    scanning(library, files_seen=100)
+    library = known(walked_files=1_000, walked_bytes=10_000)
+    first = scanning(library, files_seen=700, bytes_seen=7_100, directories_seen=72)
     ScanRequest.objects.update(scanned_paths=700)
-    assert 'max="1000" value="700"' in text_of(viewer, f"/libraries/{library.pk}/")
+    ScanSession.objects.filter(pk=first.pk).update(status="failed", finished_at=SecondsFromNow(0))
+    again = {"started_at": SecondsFromNow(-10), "updated_at": SecondsFromNow(0)}
+    ScanSession.objects.create(
+        library=library, job=first.job, files_seen=100, bytes_seen=1_300, directories_seen=14, **again
+    )
+    page = text_of(viewer, f"/libraries/{library.pk}/")
+    assert 'max="1000" value="700"' in page
+    for part in ("Files seen 700", "Bytes seen 7.1 kB", "Folders seen 72", "10 files/s"):
+        assert part in words_of(page), part
+    assert "Files 700 / 1,000 Bytes 7.1 kB / 10.0 kB" in words_of(text_of(viewer, "/queue/"))
 
 
 def test_library_shows_recent_scans_newest_first(viewer: Client) -> None:
