@@ -8,6 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
+from tests import factories
 from tests.browser.conftest import Visit
 from tests.site.whole_site import Site, empty_site, furnished_site, our_pages
 
@@ -22,8 +23,8 @@ NO_SUCH_PAGE = "/no-such-page/"
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 
 
-def found_by_axe(page: Page, where: str, rules: dict[str, Any] = EVERYTHING) -> list[str]:
-    answer = Axe().run(page, options=rules)
+def found_by_axe(page: Page, where: str, rules: dict[str, Any] = EVERYTHING, part: str | None = None) -> list[str]:
+    answer = Axe().run(page, context=part, options=rules)
     return [
         f"{where}: {violation['id']}: {node['target']} {node['failureSummary']}"
         for violation in answer.response["violations"]
@@ -31,12 +32,12 @@ def found_by_axe(page: Page, where: str, rules: dict[str, Any] = EVERYTHING) -> 
     ]
 
 
-def look_at(page: Page, address: str) -> list[str]:
-    """In both themes; the page is loaded once."""
+def look_at(page: Page, address: str, part: str | None = None) -> list[str]:
+    """In both themes; the page is loaded once. `part` is a selector, where not the whole page is meant."""
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
-    found = found_by_axe(page, address)
+    found = found_by_axe(page, address, part=part)
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    return found + found_by_axe(page, f"{address} in the dark", COLOURS)
+    return found + found_by_axe(page, f"{address} in the dark", COLOURS, part)
 
 
 @pytest.mark.timeout(600)
@@ -72,6 +73,90 @@ def test_a_stranger_s_pages_are_within_reach(visit: Visit) -> None:
     with page.expect_navigation():
         page.keyboard.press("Enter")
     assert look_at(page, "login refused") == []
+
+
+def test_a_locked_login_is_within_reach(visit: Visit, complaints: list[str]) -> None:
+    page = visit(None, "/account/login/")
+    for _ in range(5):
+        page.get_by_label("Name").fill("nobody")
+        page.get_by_label("Password").fill("wrong")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Too many wrong passwords")
+    assert look_at(page, "locked") == []
+    complaints.clear()  # the browser calls the answer's status an error
+
+
+def test_the_page_of_a_first_password_is_within_reach(visit: Visit) -> None:
+    newcomer = factories.user("nina", must_change_password=True)
+    page = visit(newcomer, "/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Choose a password")
+    assert look_at(page, "first password") == []
+
+
+def refused(page: Page, words: str) -> list[str]:
+    """What is wrong with a page that refuses something; whose only `h1` the words may be."""
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+    expect(page.get_by_role("heading", name=words)).to_be_visible()
+    return look_at(page, words)
+
+
+def test_what_a_viewer_may_not_is_told_within_reach(visit: Visit, complaints: list[str]) -> None:
+    page = visit(factories.user(), "/account/people/")
+    assert refused(page, "Your role doesn't allow this") == []
+    complaints.clear()
+
+
+def test_what_a_stranger_does_not_find_is_told_within_reach(visit: Visit, complaints: list[str]) -> None:
+    page = visit(None, NO_SUCH_PAGE)
+    assert refused(page, "There is no such page") == []
+    complaints.clear()
+
+
+def test_the_page_of_an_error_is_within_reach(
+    visit: Visit, complaints: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: Any, **__: Any) -> None:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr("dedupfs_site.overview_views.read_overview", breaks)
+    page = visit(factories.user(), "/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Something went wrong")
+    assert look_at(page, "error") == []
+    complaints.clear()
+
+
+# --- What opens, and what comes by itself -----------------------------------------------------------------
+OPENED = [
+    ("/duplicates/", "[data-dialog=keys]", "#keys"),
+    ("/duplicates/", ".picture-link", "#preview"),
+    ("/duplicates/", ".row-menu > summary", ".row-menu[open] .menu"),
+    ("/duplicates/", "#everything > summary", "#everything .ask-panel"),
+    ("/trash/", ".row-menu > summary", ".row-menu[open] .menu"),
+]
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["desk", "phone"])
+def test_what_opens_is_within_reach(visit: Visit, options: dict[str, Any]) -> None:
+    page = visit(furnished_site(each=1).admin, "/jobs/", **options)
+    for address, opener, opened in OPENED:
+        page.goto(address)
+        page.locator(opener).first.click()
+        expect(page.locator(opened).first).to_be_visible()
+        # Below a panel lies, for as long as it is open, a part of what is behind it: axe would call that too small.
+        assert look_at(page, address, opened) == []
+    if options:
+        page.locator(".more-sheet > summary").click()
+        expect(page.locator(".more-panel")).to_be_visible()
+        assert look_at(page, "more", ".more-panel") == []
+
+
+def test_a_toast_is_within_reach(visit: Visit) -> None:
+    job, lease = factories.running_job("scan")
+    page = visit(factories.user(), f"/jobs/{job.pk}/")
+    lease.finish("failed", code="WORKER_FAILURE", message="the disk is gone")
+    expect(page.locator(".toast")).to_be_visible()
+    assert look_at(page, "toast") == []
 
 
 def test_axe_would_find_something(visit: Visit) -> None:

@@ -16,12 +16,13 @@ from database.clock import SecondsFromNow
 from duplicates.models import FolderPair, FolderSearch, Plan, PlanFile, PlanFolder, RuleSet, group_key
 from jobs.health import CONSUMER_RESTARTED
 from jobs.models import Job, WalMaintenanceJob, WalSize, WorkerHeartbeat
-from libraries import queueing
+from libraries import picking, queueing
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from logbook.models import write_event
 from tests import factories
 from tests.duplicates.plans import copies, digest, planned, rule_set
 from tests.site.addresses_found import every_address
+from tests.site.overviews import running_act
 from tests.trash.trashed import carried_out
 from trash.models import Act
 
@@ -36,6 +37,10 @@ MORE = (
     "/plans/{plan_id}/?by=folder",
     "/logbook/?item_type=jobs",
     "/trash/history/?library={library_id}&path={path}",
+    "/libraries/add/picked/?folder={folder}",
+    "/plans/{plan_in_the_making}/",
+    "/plans/{plan_that_failed}/",
+    "/acts/{living_act}/",
 )
 
 
@@ -56,6 +61,7 @@ def furnished_site(each: int = 2) -> Site:
     site = empty_site()
     libraries = add_rows(site.admin, range(each))
     _scan_that_runs(libraries[0])
+    running_act(Plan.objects.create(status="ready"), done_count=4, bytes_done=400, busy_seconds=10)
     return Site(site.admin, {name: str(key) for name, key in _keys(site.admin, libraries[0]).items()})
 
 
@@ -97,6 +103,10 @@ def _keys(admin: User, library: LibraryRoot) -> dict[str, Any]:
         "pk": admin.pk,
         "request_id": ScanRequest.objects.earliest("pk").pk,
         "path": "old/copies/1/beach.jpg",
+        "folder": picking.roots()[0].hex(),
+        "plan_in_the_making": Plan.objects.filter(job__status="pending").earliest("pk").pk,
+        "plan_that_failed": Plan.objects.filter(job__status="failed").earliest("pk").pk,
+        "living_act": Act.objects.filter(status="running").earliest("pk").pk,
     }
 
 
@@ -163,6 +173,9 @@ def _unmade_plans(numbers: range) -> None:
     for _ in numbers:
         Plan.objects.create(status="discarded")
         Plan.objects.create(status="planning", job=factories.pending_job("delete", dry_run=True))
+        failed = factories.finished_job("delete", "failed", dry_run=True)
+        Job.objects.filter(pk=failed.pk).update(error_message="/locked/a.jpg")
+        Plan.objects.create(status="planning", job=failed)
 
 
 def _folder_pairs(libraries: list[LibraryRoot], numbers: range) -> None:
