@@ -17,7 +17,6 @@ from duplicates.path_difference import Part, differences
 from duplicates.rules import decide
 from libraries.models import LibraryFile
 from libraries.names import to_display
-from libraries.showing import ROLE_WORDS
 from thumbnails.showing import LARGE, Picture, pictures
 
 #: Files on one page of a group: enough for every group but the odd one.
@@ -49,10 +48,6 @@ class ShownFile:
     @property
     def whole_path(self) -> str:
         return to_display(self.facts.path)
-
-    @property
-    def role_word(self) -> str:
-        return str(ROLE_WORDS.get(self.facts.place.role, self.facts.place.role))
 
     @property
     def modified_at(self) -> datetime | None:

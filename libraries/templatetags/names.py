@@ -9,6 +9,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString
 
 from libraries.names import to_display
+from libraries.showing import ROLE_WORDS
 
 register = template.Library()
 
@@ -42,6 +43,12 @@ def marked_parts(parts: Iterable[tuple[str, bool]]) -> SafeString:
 @register.filter
 def is_longer_than(text: str | None, most: int) -> bool:
     return len(to_display(text or "")) > most
+
+
+@register.filter
+def role_word(role: str) -> str:
+    """What a library's role is called."""
+    return str(ROLE_WORDS.get(role, role))
 
 
 @register.filter

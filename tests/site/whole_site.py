@@ -69,6 +69,7 @@ def add_rows(admin: User, numbers: range) -> list[LibraryRoot]:
     """Rows of every kind for each of the numbers; others can be added later."""
     libraries = [_library(number) for number in numbers]
     _copies(libraries, numbers)
+    _backups(numbers)
     for _ in numbers:
         carried_out(planned("hardlink"), days_ago=3)
     planned("trash")
@@ -158,6 +159,13 @@ def _copies(libraries: list[LibraryRoot], numbers: range) -> None:
             copies(libraries[content % len(libraries)], content, *paths, size=content * 1_234_567)
             copies(libraries[0], content, f"old/copies/{content}/beach.jpg", size=content * 1_234_567)
         factories.library_file(f"missing-{number}.jpg", libraries[0], is_missing=True)
+
+
+def _backups(numbers: range) -> None:
+    for number in numbers:
+        made = factories.library(f"photos-{1_000 + number}", role=LibraryRoot.Role.BACKUP)
+        LibraryState.objects.create(library=made, mount="present", checked_at=SecondsFromNow(-60))
+        copies(made, 4 * number + 1, f"old/{number}/beach.jpg", size=(4 * number + 1) * 1_234_567)
 
 
 def _jobs(numbers: range) -> None:
