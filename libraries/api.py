@@ -284,7 +284,8 @@ def change_library(request: ApiRequest, library_id: int, asked: ChangedLibrary) 
 def remove_library(request: ApiRequest, library_id: int, even_if_unseen: bool = False) -> Status[None]:
     """Its rows go in the background; its name and folder are free at once.
 
-    409 while its trash holds anything, or where its disk is away; `even_if_unseen` removes it in the second case.
+    409 while files of it are acted on, while its trash holds anything, or where its disk is away; `even_if_unseen`
+    removes it in the last case.
     """
     find(library_id)
     removing.remove(library_id, actor=request.auth.name, even_if_unseen=even_if_unseen)

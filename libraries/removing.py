@@ -16,6 +16,7 @@ from libraries import asking
 from libraries.asking import Look, Question
 from libraries.changing import ITEM, find
 from libraries.errors import NotThere, Refused
+from libraries.listening import ask_before_removal
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest
 from libraries.names import to_bytes, to_display
 from logbook.models import write_event
@@ -30,17 +31,21 @@ class Unseen(Refused):
 def remove(library_id: int, *, actor: str, even_if_unseen: bool = False) -> None:
     """Take the library away. Its name and its folder are free at once.
 
-    Refused while its trash holds anything. Where its disk is away nobody can say so; `even_if_unseen` is an admin's
-    word that it may go all the same.
+    Refused while files of it are acted on, and while its trash holds anything. Where its disk is away nobody can say
+    so; `even_if_unseen` is an admin's word that it may go all the same.
     """
     library = LibraryRoot.objects.kept().filter(pk=library_id).first()
     if library is None:
         raise NotThere(_("There is no library %(id)s.") % {"id": library_id})
+    asked = ask_before_removal(library_id, even_if_unseen=even_if_unseen)
     _refuse_trash(library, even_if_unseen=even_if_unseen)
     # Before the library is locked: a scan that writes holds its job's row and then wants the library's.
     _cancel_scan(library, actor)
     with transaction.atomic():
         library = find(library_id)
+        if ask_before_removal(library_id, even_if_unseen=even_if_unseen) != asked:
+            # It may have filled the trash that was just found empty.
+            raise Refused("Files were acted on while its trash was looked at. Try again.")
         write_event(
             ITEM,
             str(library.pk),

@@ -8,8 +8,10 @@ class TrashConfig(AppConfig):
         from database.after_restore import after_restore
         from database.objects import register
         from jobs.handlers import handles
+        from libraries.listening import before_removal
         from trash import settling
         from trash.carrying_out import carry_out
+        from trash.keeping_libraries import refuse_removal
         from trash.objects import OBJECTS
         from trash.restored import STATEMENTS
 
@@ -17,4 +19,5 @@ class TrashConfig(AppConfig):
         # In the place of the one that makes plans, which it hands dry runs on to.
         handles("delete", carry_out)
         settling.register()
+        before_removal(refuse_removal)
         after_restore(*STATEMENTS)

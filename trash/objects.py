@@ -16,6 +16,8 @@ _CLASH = f"""NEW.verb = 'act' AND NEW.status IN ({_LIVING}) AND EXISTS (
    WHERE other.verb = 'act' AND other.status IN ({_LIVING}) AND other.id <> NEW.id
      AND NOT mine.is_out AND NOT theirs.is_out AND (mine.role = 'remove' OR theirs.role = 'remove'))"""
 CLASH = "another authorised plan has a file of this one"
+#: On PostgreSQL whoever authorises has this until the end of the transaction.
+LOCK = "SELECT pg_advisory_xact_lock(hashtext('authorise'))"
 _FROZEN = "EXISTS (SELECT 1 FROM plans WHERE id = {row}.plan_id AND status IN ('authorised', 'done'))"
 FROZEN = "an authorised plan is carried out exactly as it is"
 
@@ -25,7 +27,7 @@ def _clash() -> list[DatabaseObject]:
 SET search_path FROM CURRENT AS $body$
 BEGIN
   -- Whoever authorises at this moment is waited for; what they wrote is seen by the next statement.
-  PERFORM pg_advisory_xact_lock(hashtext('authorise'));
+  {LOCK.replace("SELECT", "PERFORM")};
   IF {_CLASH} THEN RAISE EXCEPTION '{CLASH}' USING ERRCODE = 'check_violation'; END IF;
   RETURN NEW;
 END $body$"""
