@@ -231,19 +231,30 @@ def side_car_paths(path: str) -> list[str]:
     return [f"{folder}{slash}{each}" for each in names if each != name]
 
 
+#: PostgreSQL would rather go through all files for each portion than ask for each path by its index; the offset, which
+#: skips nothing, keeps it from turning the question round.
+_PRESENT = {
+    "sqlite": (
+        "(%s, %s)",
+        "CROSS JOIN library_files f WHERE f.library_id = w.column1 AND f.relative_path = w.column2"
+        " AND NOT f.is_missing",
+    ),
+    "postgresql": (
+        "(%s::bigint, %s::text)",
+        "CROSS JOIN LATERAL (SELECT * FROM library_files l WHERE l.library_id = w.column1"
+        " AND dedupfs_path_digest(l.relative_path) = dedupfs_path_digest(w.column2) AND NOT l.is_missing OFFSET 0) f",
+    ),
+}
+
+
 def _present(paths: Sequence[FolderKey], using: str) -> dict[int, FolderKey]:
     found: dict[int, FolderKey] = {}
-    is_sqlite = connections[using].vendor == "sqlite"
+    marks, files = _PRESENT[connections[using].vendor]
     for asked in portions(paths, PAGE):
-        if is_sqlite:
-            marks, same_path = "(%s, %s)", "f.relative_path = w.column2"
-        else:
-            marks = "(%s::bigint, %s::text)"
-            same_path = "dedupfs_path_digest(f.relative_path) = dedupfs_path_digest(w.column2)"
         with connections[using].cursor() as cursor:
+            wanted = f"(VALUES {', '.join([marks] * len(asked))}) AS w"
             cursor.execute(
-                f"SELECT f.id, f.library_id, f.relative_path FROM (VALUES {', '.join([marks] * len(asked))}) AS w"
-                f" CROSS JOIN library_files f WHERE f.library_id = w.column1 AND {same_path} AND NOT f.is_missing",
+                f"SELECT f.id, f.library_id, f.relative_path FROM {wanted} {files}",
                 [part for each in asked for part in each],
             )
             found |= {key: (library, path) for key, library, path in cursor.fetchall()}
