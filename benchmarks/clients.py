@@ -25,7 +25,8 @@ CLIENTS, SECONDS, FILES = 50, 60.0, 100_000
 QUICK_SECONDS, QUICK_FILES = 10.0, 5_000
 #: So many files in a folder.
 TOGETHER = 100
-#: The files lie in so many libraries, and a few in one more: while one is scanned the others wait, so that the next scan begins at once.
+#: The files lie in so many libraries, and a few in one more: while one is scanned the others wait, so that the next
+#: scan begins at once.
 LIBRARIES = 4
 #: One file in so many is known before the clients come, so that there is something to see.
 FEW = 20
@@ -136,9 +137,9 @@ def _told(asked: list[Asked], faults: list[Asked], bad: list[str], scans: Scans,
     what = (
         f"{CLIENTS} logged-in clients for {scans.of_seconds:.0f} s without a pause between requests, each walking the "
         "overview, groups by cursor, a group, jobs, libraries, the trash, lists of the API and what runs now, against "
-        f"`manage.py up` on SQLite. Meanwhile it scans {files + files // FEW:,} files in {LIBRARIES + 1} libraries again and again, "
-        f"one in {ONE_IN} changed each time. No error, no “database is locked”, and a scan that runs for at least "
-        f"{LEAST_SHARE:.0%} of the time: **{'reached' if is_good else 'MISSED'}**."
+        f"`manage.py up` on SQLite. Meanwhile it scans {files + files // FEW:,} files in {LIBRARIES + 1} libraries, "
+        f"again and again, one in {ONE_IN} changed each time. No error, no “database is locked”, and a scan that runs "
+        f"for at least {LEAST_SHARE:.0%} of the time: **{'reached' if is_good else 'MISSED'}**."
     )
     found = Counter((each.status, each.address.partition("?")[0], each.fault[:200]) for each in faults)
     told = [f"- {count} times {fault}" for fault, count in found.most_common(10)]
