@@ -13,7 +13,7 @@ PAGE = 2_000
 #: Digests that occur more than once, by the index alone; who is missing is sorted out with the rows.
 _PAGE = """
 SELECT g.hash_algorithm, g.content_hash, f.id, f.library_id, l.name, l.root_path, f.relative_path,
-       f.size_bytes, (NOT f.is_missing AND NOT f.needs_hash) AS counts
+       f.device, f.inode, f.size_bytes, (NOT f.is_missing AND NOT f.needs_hash) AS counts
   FROM (SELECT hash_algorithm, content_hash FROM library_files
          WHERE content_hash IS NOT NULL AND (hash_algorithm, content_hash) > (%s, %s)
          GROUP BY hash_algorithm, content_hash HAVING COUNT(*) > 1
@@ -32,6 +32,15 @@ class Member(NamedTuple):
     library_name: str
     root_path: str
     relative_path: str
+    device: int | None
+    inode: int | None
+
+    @property
+    def inode_key(self) -> tuple[int, int]:
+        """Equal for names of one file; one that is not known is a file of its own."""
+        if self.inode is None or self.device is None:
+            return (-1, self.file_id)
+        return (self.device, self.inode)
 
 
 class Group(NamedTuple):
@@ -43,6 +52,11 @@ class Group(NamedTuple):
     @property
     def key(self) -> str:
         return f"{self.hash_algorithm}:{self.content_hash.hex()}"
+
+    @property
+    def further_bytes(self) -> int:
+        """What all copies but one take. Names of one inode are one copy."""
+        return self.size_bytes * (len({member.inode_key for member in self.members}) - 1)
 
 
 def groups(least_bytes: int = 1) -> Iterator[Group]:
@@ -63,5 +77,5 @@ def _fetch(after: tuple[str, bytes]) -> list[Any]:
 
 
 def _group(key: tuple[str, bytes], rows: list[Any]) -> Group | None:
-    members = [Member._make(row[2:7]) for row in rows if row[8]]
-    return Group(*key, rows[0][7], members) if len(members) > 1 else None
+    members = [Member._make(row[2:9]) for row in rows if row[10]]
+    return Group(*key, rows[0][9], members) if len(members) > 1 else None

@@ -53,6 +53,29 @@ def test_json_and_csv_tell_the_same(tmp_path: Path, capfdbinary: pytest.CaptureF
     }
 
 
+def test_csv_runs_nothing_and_tells_every_name_apart(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    names = [b"=cmd|'/c calc'!A1", b"caf\xe9", b"caf\\xe9"]
+    scanned(tree(tmp_path, dict.fromkeys(names, b"same")), name="+photos")
+    rows = list(csv.DictReader(StringIO(printed(capfdbinary, "--csv").decode())))
+    assert list(rows[0]) == ["group_key", "size_bytes", "file_id", "library", "path", "path_hex"]
+    assert {row["library"] for row in rows} == {"'+photos"}
+    assert [row["path"] for row in rows].count("'=cmd|'/c calc'!A1") == 1
+    root = os.fsencode(tmp_path) + b"/"
+    assert {bytes.fromhex(row["path_hex"]) for row in rows} == {root + name for name in names}
+
+
+def test_further_copies_are_counted_by_inodes(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    tree(tmp_path, {"a": b"12345", "b": b"12345", "c": b"777"})
+    for old, new in (("a", "a2"), ("a", "a3"), ("c", "c2")):
+        os.link(tmp_path / old, tmp_path / new)
+    scanned(tmp_path)
+    words = printed(capfdbinary)
+    assert b"4 files of 5 bytes" in words
+    assert b"2 groups, 5 bytes in further copies" in words
+    LibraryFile.objects.update(inode=None)
+    assert b"2 groups, 18 bytes in further copies" in printed(capfdbinary), "an unknown inode is one of its own"
+
+
 def test_empty_files_are_no_duplicates_unless_asked_for(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from database.prepared_command import PreparedCommand
+from duplicates.exporting import harmless_csv
 from duplicates.finding import Group, Member, groups
 from libraries.names import to_bytes, to_display
 
@@ -19,8 +19,8 @@ from libraries.names import to_bytes, to_display
 class Command(PreparedCommand):
     help = (
         "Print every group of files with equal content, as the last scan and hash left it. --json is one object a "
-        "line; --csv one file a line; --fdupes one absolute path a line as raw bytes, with an empty line after each "
-        "group. Empty files are left out unless --empty is given."
+        "line; --csv one file a line, no cell of which runs as a formula; --fdupes one absolute path a line as raw "
+        "bytes, with an empty line after each group. Empty files are left out unless --empty is given."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -80,18 +80,18 @@ def _described(group: Group) -> dict[str, Any]:
 
 
 def _as_csv(least_bytes: int) -> None:
-    rows = csv.writer(sys.stdout)
-    rows.writerow(["group_key", "size_bytes", "file_id", "library", "path"])
+    write_row = harmless_csv(sys.stdout)
+    write_row(["group_key", "size_bytes", "file_id", "library", "path", "path_hex"])
     for group in groups(least_bytes):
         for member in group.members:
-            path = to_display(member.relative_path)
-            rows.writerow([group.key, group.size_bytes, member.file_id, member.library_name, path])
+            shown = (to_display(member.library_name), to_display(member.relative_path))
+            write_row([group.key, group.size_bytes, member.file_id, *shown, _path(member).hex()])
 
 
 def _as_text(least_bytes: int) -> None:
     count = waste = 0
     for group in groups(least_bytes):
-        count, waste = count + 1, waste + group.size_bytes * (len(group.members) - 1)
+        count, waste = count + 1, waste + group.further_bytes
         sys.stdout.write(f"{len(group.members)} files of {group.size_bytes:,} bytes\n")
         for member in group.members:
             sys.stdout.write(f"  {to_display(member.library_name)}: {to_display(member.relative_path)}\n")
