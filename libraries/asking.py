@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from libraries import browsing, mounts
 from libraries.browsing import Inside
-from libraries.excluding import TRASH
+from libraries.excluding import TRASH, TRASH_LOCK
 from libraries.names import to_bytes, to_text
 
 #: A sleeping disk needs up to ten seconds to turn; what takes longer is dead.
@@ -232,9 +232,12 @@ def _is_empty(folder: bytes) -> bool:
 
 
 def _holds_trash(folder: bytes) -> bool:
-    """Whether anything but empty folders is in it. A trash that can't be read may hold anything."""
+    """Whether anything but empty folders and its lock is in it. A trash that can't be read may hold anything."""
     unreadable: list[OSError] = []
-    for _, _, files in os.walk(folder + b"/" + os.fsencode(TRASH), onerror=unreadable.append):
+    trash = folder + b"/" + os.fsencode(TRASH)
+    for above, _, files in os.walk(trash, onerror=unreadable.append):
+        if above == trash and files == [os.fsencode(TRASH_LOCK)]:
+            continue
         if files:
             return True
     return any(not isinstance(error, FileNotFoundError | NotADirectoryError) for error in unreadable)

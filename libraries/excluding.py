@@ -10,6 +10,8 @@ from typing import Any
 
 #: Never part of a library, whatever its list says: a trashed file is nobody's keeper.
 TRASH = ".dedupfs-trash"
+#: In it, beside the folders of the acts: what its lock is on. It holds nothing.
+TRASH_LOCK = "lock"
 
 #: Nor are links that are on their way to take a file's place.
 LINK_ENDING = ".dedupfs-link"

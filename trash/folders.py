@@ -1,7 +1,8 @@
 """Trashes on the disk: one on each filesystem of a library, and in it one folder for each act.
 
-    <library>/[<folder where another filesystem begins>/].dedupfs-trash/<act>/manifest.jsonl
-                                                                          /files/<number of the file in its plan>
+    <library>/[<folder where another filesystem begins>/].dedupfs-trash/lock
+                                                                       /<act>/manifest.jsonl
+                                                                             /files/<number of the file in its plan>
 
 Everything is opened from the folder above it and no link is followed, so swapping a folder for a link gains nothing.
 """
@@ -12,19 +13,33 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from stat import S_IMODE
-from typing import Any, Self
+from typing import Any, NamedTuple, Protocol, Self
 
-from libraries.excluding import TRASH
+from libraries.excluding import TRASH, TRASH_LOCK
 from libraries.reading import OPEN_FOLDER, open_folder
 from trash import manifest, steps
 from trash.refusing import Refusal
 
-NAME = TRASH.encode()
+NAME, LOCK = TRASH.encode(), TRASH_LOCK.encode()
 FILES = b"files"
 MANIFEST = b"manifest.jsonl"
 KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
+
+class Lockable(Protocol):
+    """A trash that is open, by the folder that holds it and its own."""
+
+    @property
+    def mount(self) -> int: ...
+    @property
+    def top(self) -> int: ...
+
+
+class Top(NamedTuple):
+    mount: int
+    top: int
 
 
 class Trash:
@@ -85,7 +100,7 @@ class Trash:
         return {os.fsencode(name) for name in os.listdir(self.files)}  # noqa: PTH208  a descriptor
 
     def remove_if_empty(self) -> bool:
-        """Take the act's folder away, and the trash with it if this was the last, where no file is in it any more."""
+        """Take the act's folder away where no file is in it any more."""
         try:
             steps.rmdir(FILES, dir_fd=self.folder)
         except OSError as error:
@@ -188,6 +203,27 @@ def keys_in(root: bytes, folder: bytes) -> list[str]:
         os.close(top)
 
 
+@contextmanager
+def opened_top(root: bytes, folder: bytes) -> Iterator[Top]:
+    """A trash, whatever acts have a folder in it. Raises `FileNotFoundError` where there is none, `Refusal` where it is
+    somebody else's."""
+    mount = open_folder(root, folder)
+    try:
+        top = _open_or_make(NAME, mount, is_made=False)
+        try:
+            _refuse_foreign(mount, top)
+            yield Top(mount, top)
+        finally:
+            os.close(top)
+    finally:
+        os.close(mount)
+
+
+def is_empty(trash: Lockable) -> bool:
+    """Whether nothing but its lock is in it."""
+    return set(os.listdir(trash.top)) <= {TRASH_LOCK}  # noqa: PTH208  a descriptor
+
+
 def clear(root: bytes, folder: bytes, key: str) -> bool:
     """Take an act's folder away if no file is left in it; whether it is gone. A kill may have left half of that."""
     try:
@@ -208,11 +244,11 @@ def _clear(mount: int, key: str) -> bool:
     try:
         folder = os.open(key.encode(), OPEN_FOLDER, dir_fd=top)
     except FileNotFoundError:
-        _remove_empty(NAME, mount)
+        remove_empty(NAME, mount)
         return True
     else:
         try:
-            if not _remove_empty(FILES, folder):
+            if not remove_empty(FILES, folder):
                 return False
             _take_away(mount, top, folder, key)
         finally:
@@ -226,11 +262,11 @@ def _take_away(mount: int, top: int, folder: int, key: str) -> None:
     """The manifest goes when the files are gone: then it tells of nothing any more."""
     with suppress(FileNotFoundError):
         steps.unlink(MANIFEST, dir_fd=folder)
-    _remove_empty(key.encode(), top)
-    _remove_empty(NAME, mount)
+    remove_empty(key.encode(), top)
+    remove_empty(NAME, mount)
 
 
-def _remove_empty(name: bytes, parent: int) -> bool:
+def remove_empty(name: bytes, parent: int) -> bool:
     try:
         steps.rmdir(name, dir_fd=parent)
     except FileNotFoundError:

@@ -76,10 +76,9 @@ def undo_from(folder: bytes, when_done: WhenDone = lambda _key, _told: None) -> 
     try:
         with ExitStack() as stack:
             lock = _lock(stack)
-            for number, key in enumerate(keys):
+            for key in keys:
                 trash = stack.enter_context(_opened(root, key))
-                if number == 0 and lock is not None:
-                    lock.take(trash)  # they all lie in one trash, and whoever locked it twice would wait for himself
+                lock.take(trash)
                 told = []
                 for each in _undo_act(trash):
                     told.append(each)
@@ -88,6 +87,7 @@ def undo_from(folder: bytes, when_done: WhenDone = lambda _key, _told: None) -> 
                 clear_half_made(trash)
                 with suppress(OSError):
                     trash.remove_if_empty()
+                    lock.take_away(trash)
     except locking.Busy as busy:
         raise BadTrash(f"{busy} Try again when that has ended.") from None
 
@@ -146,12 +146,14 @@ def _not_opened(root: bytes, error: OSError) -> str:
     return f"The trash at “{to_display(to_text(root))}” can't be opened: {reason_of(error)}"
 
 
-def _lock(stack: ExitStack) -> locking.Held | None:
-    """The lock of this installation, where it has a state folder it can write to."""
+def _lock(stack: ExitStack) -> locking.Held:
+    """The lock of this installation, where it has a state folder it can write to; that of the trash in any case."""
     try:
         return stack.enter_context(locking.held(doing="undo from a manifest"))
     except OSError:
-        return None
+        lock = locking.Held(None)
+        stack.callback(lock.let_go)
+        return lock
 
 
 # --- What -------------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ class Preparing:
         except OSError as error:
             raise refused(error, gone="NO_TRASH", what="The trash") from None
         try:
-            self.lock.take(trash)
+            self._lock(trash)
             if key not in self._headed:
                 self._write_head(trash, library.place.name)
                 self._headed.add(key)
@@ -174,6 +174,12 @@ class Preparing:
             trash.close()
             raise
         return trash
+
+    def _lock(self, trash: Trash) -> None:
+        try:
+            self.lock.take(trash)
+        except OSError as error:
+            raise refused(error, gone="NO_TRASH", what="The lock of the trash") from None
 
     def _write_head(self, trash: Trash, library: str) -> None:
         if next(trash.read_manifest(), None) is None:

@@ -109,6 +109,9 @@ class Batch:
             return refused(error, gone="TRASH_GONE", what="The trash it lies in")
         try:
             self._lock_once(trash)
+        except OSError as error:
+            trash.close()
+            return refused(error, gone="TRASH_GONE", what="The lock of the trash it lies in")
         except BaseException:
             trash.close()
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -26,10 +27,11 @@ from libraries.listening import files_changed
 from libraries.models import LibraryRoot
 from libraries.names import to_bytes
 from trash.choosing_items import lying
-from trash.folders import clear, open_trash
+from trash.folders import clear, open_trash, opened_top
 from trash.heeding import Heeding
 from trash.item_storing import recording
 from trash.left_storing import Left, store_folders, store_intents, store_outcomes
+from trash.locking import Busy, Held, held
 from trash.making_folders import clear_half_made
 from trash.models import Act, TrashItem
 from trash.refusing import Refusal
@@ -204,19 +206,22 @@ class TakingOut:
 
 
 def tidy(root: bytes, folder: bytes, key: str) -> None:
-    """Take an act's folder away where no file is left in it. What can't be taken away harms nobody."""
-    try:
-        with open_trash(root, folder, key, is_made=False) as trash:
-            clear_half_made(trash)
-            trash.remove_if_empty()
-    except FileNotFoundError:
-        _try_clear(root, folder, key)  # a kill may have left half of it
-    except (OSError, Refusal):
-        return
+    """Take an act's folder away where no file is left in it, and the trash where it was the last. What can't be taken
+    away harms nobody. Whoever calls holds the lock."""
+    with suppress(OSError, Refusal, Busy), held() as lock:
+        try:
+            with open_trash(root, folder, key, is_made=False) as trash:
+                lock.take(trash)
+                clear_half_made(trash)
+                trash.remove_if_empty()
+                lock.take_away(trash)
+        except FileNotFoundError:
+            _clear(lock, root, folder, key)
 
 
-def _try_clear(root: bytes, folder: bytes, key: str) -> None:
-    try:
+def _clear(lock: Held, root: bytes, folder: bytes, key: str) -> None:
+    """A kill may have left half of it."""
+    with opened_top(root, folder) as top:
+        lock.take(top)
         clear(root, folder, key)
-    except OSError:
-        return
+        lock.take_away(top)

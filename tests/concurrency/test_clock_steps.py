@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,8 @@ def test_a_lease_of_the_far_past_is_taken_by_one_and_its_holder_writes_nothing()
     new = Job.objects.claim("new")
     assert new is not None
     assert Job.objects.claim("a third") is None
-    for write in (old.renew, lambda: old.finish("completed"), old.release):
+    writes: list[Callable[[], None]] = [old.renew, old.release, lambda: old.finish("completed")]
+    for write in writes:
         with pytest.raises(LeaseLost):
             write()
     new.finish("completed")

@@ -60,7 +60,9 @@ class Walk:
     cursor: str | None = None
 
 
-class Groups(RuleBasedStateMachine):
+class Files(RuleBasedStateMachine):
+    """Rows of files, written by our code and by a foreign writer, with a model of them."""
+
     foreign: Foreign
 
     @initialize(portion=st.sampled_from([2, 20_000]))
@@ -71,41 +73,13 @@ class Groups(RuleBasedStateMachine):
                 table.objects.all().delete()
         self.libraries = [factories.library(name, protected_folders="keep") for name in "abc"]
         self.files: dict[int, dict[str, Any]] = {}
-        self.walks: list[Walk] = []
         self.made = 0
         # A group of each content to begin with, so that most steps change one.
         for content in SIZES:
             self.insert("ours", content, 0, "", 0, None, 1, 2)
 
-    # --- The model ------------------------------------------------------------------------------------------
-    def counted(self) -> dict[Digest, Counted]:
-        """What the files in the model amount to."""
-        places = read_places()
-        by_digest: dict[Digest, list[FileFacts]] = {}
-        for key, row in self.files.items():
-            if row["content_hash"] is None or row["is_missing"] or row["needs_hash"]:
-                continue
-            facts = FileFacts(
-                key, places[row["library_id"]], row["relative_path"], row["size_bytes"], row["mtime_ns"], None,
-                row["inode"], row["device"], row["nlink"], None,
-            )  # fmt: skip
-            by_digest.setdefault((row["hash_algorithm"], row["content_hash"]), []).append(facts)
-        return {digest: examining.count(files) for digest, files in by_digest.items() if len(files) > 1}
-
     def changed(self) -> None:
-        """Note for every walk which groups are no longer as they were."""
-        now = self.counted()
-        for walk in self.walks:
-            places = self.places(now, walk.order)
-            for digest in {*walk.unchanged, *places}:
-                if walk.unchanged.get(digest) != places.get(digest):
-                    walk.touched.add(digest)
-                    walk.unchanged.pop(digest, None)
-
-    def places(self, groups: dict[Digest, Counted], order: str) -> dict[Digest, Any]:
-        """Where each group stands in an order, as far as its own figures say."""
-        names = [*ORDERS[order].figures, *([] if order == "copies" else ["sample_file_id"])]
-        return {digest: [getattr(group, name) for name in names] for digest, group in groups.items()}
+        """For who has to know that the files are no longer as they were."""
 
     # --- Writing --------------------------------------------------------------------------------------------
     @rule(
@@ -179,11 +153,49 @@ class Groups(RuleBasedStateMachine):
         LibraryRoot.objects.filter(pk=self.libraries[pick % 3].pk).update(role=role)
         self.changed()
 
+
+class Groups(Files):
+    """Pages are turned and groups counted in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.walks: list[Walk] = []
+
+    # --- The model ------------------------------------------------------------------------------------------
+    def counted(self) -> dict[Digest, Counted]:
+        """What the files in the model amount to."""
+        places = read_places()
+        by_digest: dict[Digest, list[FileFacts]] = {}
+        for key, row in self.files.items():
+            if row["content_hash"] is None or row["is_missing"] or row["needs_hash"]:
+                continue
+            facts = FileFacts(
+                key, places[row["library_id"]], row["relative_path"], row["size_bytes"], row["mtime_ns"], None,
+                row["inode"], row["device"], row["nlink"], None,
+            )  # fmt: skip
+            by_digest.setdefault((row["hash_algorithm"], row["content_hash"]), []).append(facts)
+        return {digest: examining.count(files) for digest, files in by_digest.items() if len(files) > 1}
+
+    def changed(self) -> None:
+        """Note for every walk which groups are no longer as they were."""
+        now = self.counted()
+        for walk in self.walks:
+            places = self.places(now, walk.order)
+            for digest in {*walk.unchanged, *places}:
+                if walk.unchanged.get(digest) != places.get(digest):
+                    walk.touched.add(digest)
+                    walk.unchanged.pop(digest, None)
+
+    def places(self, groups: dict[Digest, Counted], order: str) -> dict[Digest, Any]:
+        """Where each group stands in an order, as far as its own figures say."""
+        names = [*ORDERS[order].figures, *([] if order == "copies" else ["sample_file_id"])]
+        return {digest: [getattr(group, name) for name in names] for digest, group in groups.items()}
+
+    # --- Reading --------------------------------------------------------------------------------------------
     @rule()
     def count_as_executor(self) -> None:
         assert summary.bring_up_to_date(EXECUTOR)
 
-    # --- Reading --------------------------------------------------------------------------------------------
     @rule(order=orders)
     def begin_walk(self, order: str) -> None:
         self.walks.append(Walk(order, self.places(self.counted(), order)))
@@ -242,7 +254,7 @@ class Groups(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.summary_equals_a_recount()
-        for walk in self.walks if hasattr(self, "walks") else ():
+        for walk in self.walks:
             while not self.turn(walk, 2):
                 pass
 

@@ -122,6 +122,7 @@ def test_it_is_refused_while_its_trash_holds_anything(library: LibraryRoot, disk
     assert "The trash of “Photos” holds files" in refused(library)
     assert "holds files" in refused(library, even_if_unseen=True)
     (disk / "photos" / ".dedupfs-trash" / "2024" / "a.jpg").unlink()
+    (disk / "photos" / ".dedupfs-trash" / "lock").touch()  # what its lock is on holds nothing
     removing.remove(library.pk, actor="anna")
 
 

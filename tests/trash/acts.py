@@ -92,6 +92,7 @@ def trash_of(root: Path, act: Act) -> Path:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Every file below, trash and all, but for the manifests."""
-    files = (path for path in root.rglob("*") if path.is_file() and path.name != "manifest.jsonl")
+    """Every file below, trash and all, but for the manifests and the locks."""
+    ours = ("manifest.jsonl", "lock")
+    files = (path for path in root.rglob("*") if path.is_file() and path.name not in ours)
     return {str(path.relative_to(root)): path.read_bytes() for path in files}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -194,7 +195,8 @@ def test_a_path_that_leaves_the_folder_is_refused(made: Made, path: bytes) -> No
     made.add(7, path)
     before = everything(made.root.parent)
     assert codes(made.undo()) == ["OUTSIDE"]
-    assert everything(made.root.parent) - {"state", "state/acting.lock"} == before | {
+    locks = {"state", "state/acting.lock", "photos/.dedupfs-trash/lock"}
+    assert everything(made.root.parent) - locks == before | {
         str((made.folder / "manifest.jsonl").relative_to(made.root.parent))
     }
 
@@ -325,6 +327,26 @@ def test_it_waits_for_nobody_who_acts(made: Made) -> None:
         assert "Somebody else acts on files" in caught[0]
     shutil.rmtree(made.root.parent / "state")
     assert codes(list(undo_from(os.fsencode(made.folder)))) == ["undone"]
+
+
+def test_without_a_state_folder_the_trash_is_locked_all_the_same(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trash import locking
+    from trash.folders import open_trash
+
+    def read_only() -> Path:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    made.add(7, b"b.jpg")
+    made.write()
+    monkeypatch.setattr(locking, "_path", read_only)
+    other = locking.Held(None)
+    with open_trash(os.fsencode(made.root), b"", made.key, is_made=False) as trash:
+        other.take(trash)
+    with pytest.raises(BadTrash, match="Somebody else acts on files"):
+        list(undo_from(os.fsencode(made.folder)))
+    other.let_go()
+    assert codes(list(undo_from(os.fsencode(made.folder)))) == ["undone"]
+    assert not made.folder.parent.exists()
 
 
 def test_it_needs_no_model(made: Made) -> None:

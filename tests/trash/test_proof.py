@@ -91,7 +91,7 @@ def test_it_does_not_say_compared_of_another_file_that_lies_in_the_trash(
     library(root, {"a": b"one", "b/copy": b"one"})
     move = steps.rename_new
 
-    def saved_before(*names: bytes, **folders: int) -> None:
+    def saved_before(*names: Any, **folders: Any) -> None:
         (root / "new").write_bytes(b"newer")
         (root / "new").rename(root / "b/copy")
         move(*names, **folders)
