@@ -4,6 +4,7 @@
 
   const language = document.documentElement.lang || "en";
   const UNITS = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+  const opened = location.href;
   const bar = document.getElementById("marked");
   const marks = () => [...document.querySelectorAll("[data-mark]")];
   const rows = () => [...document.querySelectorAll("[data-row]")];
@@ -106,10 +107,11 @@
     if (items.length) event.formData.set("items", items.join(","));
   });
 
-  // What was marked meanwhile is not thrown away: then a button loads the list anew.
+  // What was marked meanwhile is not thrown away: then a button loads the list anew. The list begins where it began: by now
+  // the address may name a page that was loaded later.
   document.addEventListener("trash-changed", function () {
     if (marks().some((mark) => mark.checked)) document.body.dataset.isOld = "";
-    else location.reload();
+    else location.replace(opened);
   });
 
   // "Load more" takes its button away: what is new gets the focus that the button had.

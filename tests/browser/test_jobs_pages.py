@@ -39,13 +39,37 @@ def rows_of(page: Page) -> list[str]:
 def test_load_more_appends_rows_until_the_end(visit: Visit) -> None:
     wanted = many_jobs(120)
     page = visit(factories.user())
-    address = page.url
     for shown in (75, 120):
         page.get_by_role("link", name="Load more").click()
         expect(page.locator("tr[id^='job-']")).to_have_count(shown)
     expect(page.get_by_role("link", name="Load more")).to_have_count(0)
     assert rows_of(page) == wanted
-    assert page.url == address
+
+
+def test_load_more_puts_the_page_into_the_address(visit: Visit) -> None:
+    wanted = many_jobs(120)
+    page = visit(factories.user(), "/jobs/?kind=thumbnail")
+    entries = page.evaluate("history.length")
+    page.get_by_role("link", name="Load more").click()
+    expect(page).to_have_url(re.compile(r"/jobs/\?kind=thumbnail&cursor=."))
+    expect(page.locator("tr[id^='job-']")).to_have_count(75)
+    assert page.evaluate("history.length") == entries
+    other = visit(factories.user("otto"), page.url)
+    assert rows_of(other) == wanted[25:50]
+    expect(other.get_by_role("link", name="Back to the newest")).to_be_visible()
+
+
+def test_going_back_after_load_more_shows_a_whole_page(visit: Visit) -> None:
+    many_jobs(60)
+    page = visit(factories.user())
+    page.get_by_role("link", name="Load more").click()
+    expect(page.locator("tr[id^='job-']")).to_have_count(60)
+    page.get_by_role("link", name="Skip to the content").focus()
+    page.keyboard.press("Enter")
+    with page.expect_navigation():
+        page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    expect(page.locator("tr[id^='job-']")).to_have_count(25)
 
 
 def test_load_more_works_without_javascript(visit: Visit) -> None:

@@ -158,6 +158,7 @@ def test_load_more_appends_errors(visit: Visit) -> None:
     page.locator("#load-more-errors").click()
     expect(page.locator("#library-errors .path")).to_have_count(30)
     expect(page.locator("#load-more-errors")).to_have_count(0)
+    assert page.url.endswith(f"/libraries/{library.pk}/"), "a part of this page only"
 
 
 # --- The look ---------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.conf import settings as configured
 from django.core.management import call_command
 from django.template import Engine
 from pytest_django.fixtures import Settings
@@ -17,6 +18,16 @@ def engine(folder: Path) -> Engine:
 def test_all_templates_are_well(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("check_templates")
     assert capsys.readouterr().out.endswith(" templates are well.\n")
+
+
+def test_every_load_more_puts_its_page_into_the_address() -> None:
+    folder = Path(configured.BASE_DIR) / "templates"
+    lines = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("_*.html")}
+    lists = {name: text for name, text in lines.items() if 'hx-target="#more' in text}
+    assert len(lists) > 10
+    # These two stand on pages of their own, which say so for them, and among the other parts of a library's page.
+    elsewhere = {"libraries/_error_rows.html", "libraries/_failure_rows.html"}
+    assert {name for name, text in lists.items() if 'hx-replace-url="true"' not in text} == elsewhere
 
 
 @pytest.mark.parametrize(
