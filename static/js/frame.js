@@ -28,7 +28,13 @@
   }
 
   function reveal(root) {
-    for (const button of root.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+    for (const button of root.querySelectorAll(":is([data-copy], [data-dialog])[hidden]")) button.hidden = false;
+  }
+
+  // --- Dialogs open by a button that names them, and close by a click beside them.
+  function openDialog(name) {
+    const dialog = document.getElementById(name);
+    if (dialog && !dialog.open) dialog.showModal();
   }
 
   // --- Panels that open in place close by Escape and by a click elsewhere.
@@ -41,7 +47,10 @@
   document.addEventListener("click", function (event) {
     closePanels(event.target);
     const button = event.target.closest("[data-copy]");
+    const opener = event.target.closest("[data-dialog]");
     if (button) copy(button);
+    else if (opener) openDialog(opener.dataset.dialog);
+    else if (event.target.matches("dialog[open]")) event.target.close();
   });
   document.addEventListener("keydown", function (event) {
     if (event.key !== "Escape") return;

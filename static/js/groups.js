@@ -89,12 +89,15 @@
 
   // --- Keys ---
   const FIELDS = "input:not([type=checkbox], [type=radio]), select, textarea, [contenteditable]";
+  // What static/js/keys.js switches off.
+  const LETTERS = ["j", "k", "x", "a", "?"];
   const PRESSED_BY_SPACE = "button, summary, input, select, textarea";
 
   function onKey(event) {
     const target = event.target instanceof Element ? event.target : document.body;
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || target.closest(FIELDS)) return;
     if (document.querySelector("dialog[open]")) return;
+    if (document.documentElement.dataset.keys === "off" && LETTERS.includes(event.key)) return;
     const row = currentRow();
     if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
@@ -167,7 +170,7 @@
 
   // --- Wiring ---
   function begin() {
-    for (const element of document.querySelectorAll("[data-mark-all], [data-clear], [data-dialog], [data-only]")) {
+    for (const element of document.querySelectorAll("[data-mark-all], [data-clear], [data-only]")) {
       element.hidden = false;
     }
     for (const raised of document.querySelectorAll(".mark-bar")) raised.classList.add("is-raised");
@@ -186,13 +189,10 @@
     else if (choice && choice.contains(event.target)) countChoice();
   });
   document.addEventListener("click", function (event) {
-    const button = event.target.closest("[data-dialog]");
     const only = event.target.closest("[data-only]");
-    if (button) openDialog(button.dataset.dialog);
-    else if (only) keepOnly(only.closest("[data-copy-of]"));
+    if (only) keepOnly(only.closest("[data-copy-of]"));
     else if (event.target.closest("[data-clear]")) markEvery(false);
     else if (event.target.closest(".menu-item[data-preview]")) event.target.closest("details").open = false;
-    else if (event.target.matches("dialog[open]")) event.target.close();
   });
 
   // "Load more" takes its button away: what is new gets the focus that the button had.

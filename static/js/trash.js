@@ -49,6 +49,8 @@
 
   // --- Keys: as in the list of groups ---
   const FIELDS = "input:not([type=checkbox], [type=radio]), select, textarea, [contenteditable]";
+  // What static/js/keys.js switches off.
+  const LETTERS = ["j", "k", "x", "a", "?"];
   let last = null;
 
   function currentRow() {
@@ -69,9 +71,12 @@
   function onKey(event) {
     const target = event.target instanceof Element ? event.target : document.body;
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || target.closest(FIELDS)) return;
+    if (document.querySelector("dialog[open]")) return;
+    if (document.documentElement.dataset.keys === "off" && LETTERS.includes(event.key)) return;
     const row = currentRow(), mark = row && row.querySelector("[data-mark]");
     if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
+    else if (event.key === "?") document.getElementById("keys").showModal();
     else if (event.key === "a" && bar && !bar.hidden) bar.querySelector(".mark-tools button").focus();
     else if (event.key === "x" && mark) {
       mark.checked = !mark.checked;

@@ -132,6 +132,7 @@ OPENED = [
     ("/duplicates/", ".picture-link", "#preview"),
     ("/duplicates/", ".row-menu > summary", ".row-menu[open] .menu"),
     ("/duplicates/", "#everything > summary", "#everything .ask-panel"),
+    ("/trash/", "[data-dialog=keys]", "#keys"),
     ("/trash/", ".row-menu > summary", ".row-menu[open] .menu"),
 ]
 
