@@ -26,14 +26,16 @@ from tests.conftest import ROOT, Consumers, Manage
 from tests.duplicates.plans import planned
 from tests.trash.acts import allow, authorised, carry_out, items, library, trash_of
 from tests.waiting import until
-from trash import settling
+from trash import settling, steps
 from trash.locking import Busy
 from trash.models import Act, TrashItem
 
 pytestmark = pytest.mark.django_db
 ACTIONS = ["trash", "hardlink", "delete"]
+#: `plain` is a kernel that can neither exchange two names nor rename without replacing.
+KINDS = ["usual", "plain"]
 #: Kills of each action where not all of them are tried.
-FEW = 4
+FEW = {"usual": 4, "plain": 3}
 ENVIRONMENT = {
     "DEDUPFS_YOUNG_HOURS": "0",
     "DEDUPFS_ACT_GRACE_SECONDS": "0",
@@ -116,6 +118,17 @@ def everything(root: Path) -> set[bytes]:
     return {path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != "manifest.jsonl"}
 
 
+@pytest.fixture
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the kernel can do, for this process as well: it settles what the killed ones left."""
+    if request.param == "plain":
+        monkeypatch.setattr(steps, "_function", lambda: None)
+    return str(request.param)
+
+
+of_each_kind = pytest.mark.parametrize("kind", KINDS, indirect=True)
+
+
 @contextmanager
 def counting() -> Iterator[Counter[str]]:
     """How often each point is reached."""
@@ -129,8 +142,9 @@ def counting() -> Iterator[Counter[str]]:
 class Scene:
     """One library with a folder for each kill, and the folder of a run that nobody disturbed."""
 
-    def __init__(self, root: Path, action: str, kills: int) -> None:
-        self.root, self.action, self.folders = root, action, iter(f"k{n:03}" for n in range(kills))
+    def __init__(self, root: Path, action: str, kills: int, kind: str = "usual") -> None:
+        self.root, self.action, self.kind = root, action, kind
+        self.folders = iter(f"k{n:03}" for n in range(kills))
         files = grown("calm")
         for n in range(kills):
             files |= grown(f"k{n:03}")
@@ -143,18 +157,19 @@ class Scene:
         assert self.expected["act"][1:3] == (4, 0)
         self._take_trash_away()
 
-    def kill(self, run_manage: Manage, point: str) -> bool:
+    def kill(self, environment: dict[str, str], point: str) -> bool:
         """Whether it came by there: which files make a batch, and so how many folders are synced, goes by digests."""
         folder = next(self.folders)
         before = {data for name, data in grown(folder).items()}
         act = authorised(plan=plan_for(folder, self.action))
-        ended = run_manage("act", str(act.plan_id), env={**ENVIRONMENT, "DEDUPFS_CRASH_POINT": point})
-        assert ended.returncode in (0, -signal.SIGKILL), (point, ended.returncode, ended.stderr)
+        process = start(environment, act, self.kind, DEDUPFS_CRASH_POINT=point)
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode in (0, -signal.SIGKILL), (point, process.returncode, errors)
         assert before <= everything(self.root), f"{point}: a content is nowhere"
         self.go_on(act)
         assert found(self.root, folder, act) == self.expected, point
         self._take_trash_away()
-        return ended.returncode != 0
+        return process.returncode != 0
 
     def _take_trash_away(self) -> None:
         """So that the next act makes one, in as many steps as the first did."""
@@ -176,26 +191,31 @@ def all_points(points: Counter[str]) -> list[str]:
     return [f"{name}:{n}" for name, more in (("disk", 4), ("record", 0)) for n in range(1, points[name] + more + 1)]
 
 
+@of_each_kind
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_killed_act_is_settled_and_carried_on(tmp_path: Path, run_manage: Manage, action: str) -> None:
-    scene = Scene(tmp_path / "photos", action, FEW)
+def test_a_killed_act_is_settled_and_carried_on(
+    tmp_path: Path, child_environment: dict[str, str], action: str, kind: str
+) -> None:
+    few = FEW[kind]
+    scene = Scene(tmp_path / "photos", action, few, kind)
     points = all_points(scene.points)
-    # Spread over all of it, elsewhere with each action.
-    offset = ACTIONS.index(action) * len(points) // (FEW * len(ACTIONS))
-    kills = [scene.kill(run_manage, points[offset + n * len(points) // FEW]) for n in range(FEW)]
-    assert sum(kills) >= FEW - 1
+    # Spread over all of it, elsewhere with each action and each kind.
+    offset = (2 * ACTIONS.index(action) + KINDS.index(kind)) * len(points) // (2 * few * len(ACTIONS))
+    kills = [scene.kill(child_environment, points[offset + n * len(points) // few]) for n in range(few)]
+    assert sum(kills) >= few - 1
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
+@of_each_kind
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_kill_at_any_point_loses_nothing_and_does_nothing_twice(
-    tmp_path: Path, run_manage: Manage, action: str
+    tmp_path: Path, child_environment: dict[str, str], action: str, kind: str
 ) -> None:
-    scene = Scene(tmp_path / "photos", action, 250)
+    scene = Scene(tmp_path / "photos", action, 250, kind)
     points = all_points(scene.points)
-    print(f"{action}: {dict(scene.points)}")
-    killed = [point for point in points if scene.kill(run_manage, point)]
+    print(f"{action}, {kind}: {dict(scene.points)}")
+    killed = [point for point in points if scene.kill(child_environment, point)]
     print(f"{len(killed)} kills: {' '.join(killed)}")
     assert len(killed) > 67, "over the three actions there are at least two hundred kills"
 
@@ -218,9 +238,10 @@ def test_an_act_that_is_killed_again_and_again_comes_to_its_end(tmp_path: Path, 
 
 
 # --- Frozen -----------------------------------------------------------------------------------------------
-def start(environment: dict[str, str], act: Act, **more: str) -> subprocess.Popen[str]:
+def start(environment: dict[str, str], act: Act, kind: str = "usual", **more: str) -> subprocess.Popen[str]:
+    program = [str(ROOT / "manage.py"), "act"] if kind == "usual" else ["-m", "tests.concurrency.plain_act"]
     return subprocess.Popen(
-        [sys.executable, str(ROOT / "manage.py"), "act", str(act.plan_id)],
+        [sys.executable, *program, str(act.plan_id)],
         env={**environment, **ENVIRONMENT, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
