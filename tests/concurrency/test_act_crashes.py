@@ -20,11 +20,13 @@ from duplicates.models import Plan, PlanFile, group_key
 from jobs import deciding
 from jobs.executing import drain
 from jobs.models import Job
+from libraries.errors import Refused
 from libraries.models import LibraryFile
 from tests import factories
+from tests.concurrency import racing
 from tests.conftest import ROOT, Consumers, Manage
 from tests.duplicates.plans import planned
-from tests.trash.acts import allow, authorised, carry_out, items, library, trash_of
+from tests.trash.acts import allow, authorised, carry_out, contents, items, library, trash_of
 from tests.waiting import until
 from trash import settling, steps
 from trash.locking import Busy
@@ -287,6 +289,106 @@ def test_an_executor_frozen_between_proof_and_move_removes_no_last_copy(
     carry_out(act)
     assert everything(root) == {b"one", b"two"}
     assert items(act)[victim.relative_path].status == "skipped"
+
+
+def outside(root: Path) -> set[bytes]:
+    """Every content that is in no trash."""
+    files = (path for path in root.rglob("*") if path.is_file() and ".dedupfs-trash" not in path.parts)
+    return {path.read_bytes() for path in files}
+
+
+def by_hand(action: str, keep: list[str], remove: list[str]) -> Plan:
+    """A plan over these files, whatever any rule says."""
+    ids = dict(LibraryFile.objects.values_list("relative_path", "pk"))
+    choices = {str(ids[path]): "keep" for path in keep} | {str(ids[path]): "remove" for path in remove}
+    plan = planned(action, rules=[], choices=choices)
+    assert plan.remove_count == len(remove)
+    return plan
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_no_other_plan_is_carried_out_while_one_is_frozen_and_no_last_copy_goes(
+    tmp_path: Path, child_environment: dict[str, str], run_manage: Manage, action: str
+) -> None:
+    root = tmp_path / "photos"
+    library(root, {"a": b"one", "b/copy": b"one", "c": b"two", "d/copy": b"two"})
+    plans = [by_hand(action, *pair) for pair in ((["a"], ["b/copy"]), (["c"], ["d/copy"]), (["b/copy"], ["a"]))]
+    act, overlapping = authorised(plan=plans[0]), plans[2]
+    frozen = start(child_environment, act, DEDUPFS_STOP_POINT="proved")
+    try:
+        until(lambda: is_stopped(frozen), "the executor to stand still")
+        factories.expire(Job.objects.get(pk=act.job_id))
+        Job.objects.recover()
+        with pytest.raises(Refused, match=f"Plan {act.plan_id}, authorised by ada"):
+            authorised(plan=overlapping)
+        other = authorised(plan=plans[1])
+        deciding.requeue_retryable()
+        drain("jobs")
+        codes = Job.objects.filter(pk__in=[act.job_id, other.job_id]).values_list("error_code", flat=True)
+        assert list(codes) == ["ACT_LOCKED"] * 2, "both wait for the lock"
+        refused = run_manage("act", str(other.plan_id), env=ENVIRONMENT)
+        assert (refused.returncode, "Somebody else acts on files" in refused.stderr) == (4, True), refused.stderr
+        assert contents(root) == {"a": b"one", "b/copy": b"one", "c": b"two", "d/copy": b"two"}
+    finally:
+        os.kill(frozen.pid, signal.SIGCONT)
+    frozen.communicate(timeout=60)
+    assert outside(root) == {b"one", b"two"}
+    for each in (act, other):
+        each = carry_out(each)
+        assert (each.status, each.done_count, each.skipped_count) == ("completed", 1, 0)
+    # The overlapping one may be authorised now; it keeps what is gone by now, or a link of what it would take.
+    late = carry_out(authorised(plan=overlapping))
+    assert (late.status, late.done_count, late.skipped_count) == ("completed", 0, 1)
+    assert outside(root) == {b"one", b"two"}
+
+
+@pytest.mark.parametrize(
+    ("action", "round_number"),
+    [
+        ("delete", 0),
+        ("trash", 0),
+        *(pytest.param("delete", number, marks=pytest.mark.torture) for number in range(1, 10)),
+    ],
+)
+def test_overlapping_plans_authorised_at_once_before_two_consumers_leave_every_content(
+    tmp_path: Path,
+    child_environment: dict[str, str],
+    start_consumer: Consumers,
+    action: str,
+    round_number: int,
+) -> None:
+    root, groups = tmp_path / "photos", range(8)
+    files = {f"{n}/{name}": b"content %d" % n for n in groups for name in ("a", "b", "c")}
+    files |= {f"{n}/{name}": b"more %d" % n for n in groups for name in ("d", "e")}
+    library(root, files)
+    # Together the first two would take all of three copies; the third one meets neither, so that both consumers have
+    # something to do.
+    keeps = {"a": ("b", "c"), "b": ("a", "c"), "d": ("e",)}
+    plans = [
+        by_hand(action, [f"{n}/{keep}" for n in groups], [f"{n}/{name}" for n in groups for name in gone])
+        for keep, gone in keeps.items()
+    ]
+    for _ in range(2):
+        start_consumer(**ENVIRONMENT)
+    gate, environment = tmp_path / "gate", {**child_environment, **ENVIRONMENT}
+    racers = [
+        racing.start("authorising_racer", environment, f"admin{n}", gate, plan.pk) for n, plan in enumerate(plans)
+    ]
+    answers = [" ".join(lines) for lines in racing.release(racers, gate)]
+    assert answers[2].startswith("authorised"), answers
+    first, second = (answer.startswith("authorised") for answer in answers[:2])
+    # Both only where the first had been carried out before the second asked.
+    assert first or second, answers
+    until(lambda: not Act.objects.filter(status__in=Act.LIVING).exists(), "every act to end")
+    for plan in Plan.objects.filter(status="ready"):
+        authorised(plan=plan)
+    until(lambda: not Act.objects.filter(status__in=Act.LIVING).exists(), "the late ones to end")
+    assert set(Act.objects.values_list("status", flat=True)) == {"completed"}
+    assert Act.objects.count() == 3
+    assert outside(root) == set(files.values())
+    for n in groups:
+        left = [name for name in ("a", "b", "c") if (root / f"{n}/{name}").exists()]
+        assert len(left) == 1, "one plan took two of them, the other one none"
 
 
 def test_two_consumers_carry_out_two_plans_one_after_the_other(
