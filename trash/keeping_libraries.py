@@ -47,7 +47,7 @@ def _wait_for_authorising() -> None:
 def _has_files(act: Act, library_id: int) -> bool:
     """Also one that only stays: without it nothing of its group may go."""
     if act.verb == Act.Verb.ACT:
-        files = PlanFile.objects.filter(plan_id=act.plan_id, library_id=library_id, is_out=False)
+        files = PlanFile.objects.filter(plan=act.plan, library_id=library_id, is_out=False)
         return files.exists()
     taking = TrashItem.objects.filter(left_by=act, library_id=library_id, status__in=TrashItem.OPEN)
     return taking.exists() or lying(act.selection).filter(library_id=library_id).exists()

@@ -116,7 +116,7 @@ def test_a_budget_that_is_waited_for_keeps_nobody_waiting(tmp_path: Path, monkey
     library(root, {"a": b"x" * 600_000, "b/copy": b"x" * 600_000})
     LibraryRoot.objects.update(read_bytes_per_second=10_000)
     act = authorised()
-    spoken = []
+    spoken: list[Act] = []
 
     def sleep(seconds: float) -> None:
         if not spoken:
