@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from accounts.models import Role
 from jobs.models import Job
@@ -11,7 +11,7 @@ from libraries.models import LibraryState
 from tests import factories
 from tests.browser.conftest import Visit
 from tests.browser.test_reach import look_at
-from tests.duplicates.plans import copies
+from tests.duplicates.plans import copies, rule_set
 from tests.site.overviews import a_consumer, everything, library
 
 pytestmark = pytest.mark.django_db
@@ -29,6 +29,26 @@ def test_what_can_be_won_comes_after_the_page_by_itself(visit: Visit) -> None:
     expect(page.locator("#to-win")).to_contain_text("2.0 kB")
     page.locator("#to-duplicates").click()
     page.wait_for_url("**/duplicates/")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("is_known", [True, False], ids=["with duplicates and rules", "without"])
+def test_while_it_is_counted_its_place_is_kept(visit: Visit, width: int, is_known: bool) -> None:
+    photos = library()
+    if is_known:
+        copies(photos, 1, "a", "old/a", size=2_000)
+        rule_set()
+    page = visit(factories.user(), "/account/password/", viewport={"width": width, "height": 800})
+    held: list[Route] = []
+    page.route("**/?count=1", lambda route: held.append(route))
+    page.goto("/")
+    tile, skeleton = page.locator("#to-win"), page.locator("#to-win .skeleton")
+    expect(skeleton).to_be_visible()
+    before = tile.bounding_box()
+    held[0].continue_()
+    expect(skeleton).to_have_count(0)
+    expect(tile).to_contain_text("2.0 kB" if is_known else "0 B")
+    assert tile.bounding_box() == before
 
 
 def test_without_javascript_it_is_counted_by_a_link(visit: Visit) -> None:
