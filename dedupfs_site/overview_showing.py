@@ -144,10 +144,17 @@ def read_overview(user: User, now: datetime, *, counts: bool) -> dict[str, Any]:
         "waiting_count": waiting,
         "alive_count": alive,
         "is_live": bool(runs or waiting),
-        "every": "3s" if any(run.is_running for run in runs) else "10s",
+        "every": _every(is_running=any(run.is_running for run in runs), is_waiting=bool(runs or waiting)),
         "first_address": _first_steps(),
         "samples": samples,
     }
+
+
+def _every(*, is_running: bool, is_waiting: bool) -> str:
+    """How often an open page asks again."""
+    if is_running:
+        return "3s"
+    return "10s" if is_waiting else "60s"
 
 
 def _acts() -> list[ShownAct]:

@@ -31,7 +31,9 @@ def overview(request: HttpRequest) -> HttpResponse:
         "may_keep": user.may(Role.ADMIN),
         "is_oob": is_part,
     }
-    # They change when something has ended: then an open page asks for the last time.
+    # They change when something has ended: a page that followed it gets them as they are now, one on which nothing ran
+    # (`?idle`) as they were kept.
     if not is_part or not context["is_live"]:
-        context |= read_charts(context["samples"], now, is_fresh=is_part)
+        is_fresh = is_part and "idle" not in request.GET
+        context |= read_charts(context["samples"], now, is_fresh=is_fresh)
     return render(request, "overview/_live.html" if is_part else "overview/show.html", context)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from accounts.models import Role
 from jobs.models import Job
@@ -74,6 +74,37 @@ def test_an_open_page_follows_what_runs_and_stops_when_it_has_ended(visit: Visit
     expect(page.locator("#runs")).to_contain_text("Nothing runs and nothing waits.")
     expect(page.locator("#overview-charts")).to_contain_text("1 completed")
     expect(page.locator("#overview")).not_to_have_attribute("hx-trigger", "every 3s")
+
+
+def later(page: Page) -> None:
+    """Time for a page where nothing runs to ask once."""
+    page.clock.fast_forward(61_000)
+
+
+def test_a_page_that_is_open_all_day_learns_what_came_meanwhile(visit: Visit) -> None:
+    a_consumer()
+    copies(library(), 1, "a", "old/a", size=2_000)
+    page = visit(factories.user("otto", Role.OPERATOR), "/account/password/", viewport={"width": 1024, "height": 400})
+    page.clock.install()
+    page.goto("/")
+    expect(page.locator("#to-duplicates")).to_be_visible()
+    page.locator("#to-queue").focus()
+    page.evaluate("scrollTo(0, 150)")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    LibraryState.objects.update(error_count=3)
+    later(page)
+    expect(page.locator("#needs")).to_contain_text("3 paths can't be read")
+    assert len(asked) == 1
+    expect(page.locator("#to-queue")).to_be_focused()
+    assert page.evaluate("scrollY") == 150
+    page.evaluate(HIDE, True)
+    LibraryState.objects.update(error_count=4)
+    later(page)
+    assert len(asked) == 1, "nobody looks"
+    page.evaluate(HIDE, False)
+    expect(page.locator("#needs")).to_contain_text("4 paths can't be read")
+    assert len(asked) == 2
 
 
 def test_a_hidden_page_does_not_ask(visit: Visit) -> None:

@@ -184,9 +184,9 @@ def test_more_than_fit_are_counted(viewer: Client) -> None:
 
 
 # --- Live -------------------------------------------------------------------------------------------------
-def test_a_page_asks_again_while_something_runs_and_not_else(viewer: Client) -> None:
+def test_a_page_asks_again_often_while_something_runs_and_else_once_a_minute(viewer: Client) -> None:
     library()
-    assert '<div class="stack" id="overview">' in text_of(viewer, ADDRESS)
+    assert 'id="overview" hx-get="/?idle=1" hx-trigger="every 60s"' in text_of(viewer, ADDRESS)
     job = factories.pending_job("thumbnail")
     assert 'id="overview" hx-get="/" hx-trigger="every 10s"' in text_of(viewer, ADDRESS)
     Job.objects.filter(pk=job.pk).claim("worker")
@@ -205,7 +205,7 @@ def test_a_live_page_gets_everything_in_one_answer_and_the_charts_at_the_end(vie
     lease.finish("completed")
     last = text_of(viewer, ADDRESS, **HTMX)
     assert 'id="overview-charts" hx-swap-oob="true"' in last
-    assert '<div class="stack" id="overview">' in last
+    assert 'id="overview" hx-get="/?idle=1" hx-trigger="every 60s"' in last
     assert "HX-Request" in viewer.get(ADDRESS).headers["Vary"]
 
 
