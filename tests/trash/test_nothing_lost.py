@@ -43,6 +43,8 @@ EXAMPLES = 15 if hypothesis_settings().max_examples <= 100 else hypothesis_setti
 STEPS = 6
 NAMES = [b"a", b"b", b"caf\xe9", b"x/a", b"x/b", b"x/y/c", b"-z/d\n", b"e"]
 CONTENTS = [b"one", b"two" * 1000, b"", os.urandom(300_000)]
+#: Only root gives files to others.
+OWNERS = [(0, 0), (1234, 0), (1234, 4321)] if os.geteuid() == 0 else [(os.geteuid(), os.getegid())]
 RULES: list[list[dict[str, Any]]] = [
     [{"kind": "keep_shortest_path"}],
     [{"kind": "keep_oldest"}],
@@ -70,6 +72,7 @@ class Entry:
     content: bytes
     mtime_ns: int
     mode: int
+    owner: tuple[int, int]
     attributes: tuple[tuple[str, bytes], ...]
     inode: int
 
@@ -85,6 +88,8 @@ class Disks(RuleBasedStateMachine):
         _forget_rows()
         self.root = Path(tempfile.mkdtemp(dir=self.folder))
         self.model: dict[bytes, Entry] = {}
+        #: What lies in the trash and has lost its place to another file since, the last one last.
+        self.displaced: dict[bytes, list[Entry]] = {}
         self.clock = 1_600_000_000_000_000_000
         self.libraries = []
         for side in ("left", "right"):
@@ -99,13 +104,18 @@ class Disks(RuleBasedStateMachine):
     @rule(side=sides, name=names, content=contents)
     def write(self, side: str, name: bytes, content: int) -> None:
         """As careful programs save: a new file, renamed over the old one."""
-        path = self.at(side.encode() + b"/" + name)
+        key = side.encode() + b"/" + name
+        path = self.at(key)
         if path is None:
             return
+        if key in self.model and self.is_away(key):
+            self.displaced.setdefault(key, []).append(self.model[key])
         self.clock += 1_000_000_007
         draft = self.root / "draft"
         draft.write_bytes(CONTENTS[content])
         mode, tag = (0o640, b"red") if content % 2 else (0o644, b"")
+        owner = OWNERS[self.clock % len(OWNERS)]
+        os.chown(draft, *owner)  # before the mode: a change of owner may take bits of it away
         draft.chmod(mode)
         if tag:
             os.setxattr(draft, "user.tag", tag)
@@ -113,7 +123,7 @@ class Disks(RuleBasedStateMachine):
         inode = draft.stat().st_ino
         draft.rename(path)
         attributes = (("user.tag", tag),) if tag else ()
-        self.model[side.encode() + b"/" + name] = Entry(CONTENTS[content], self.clock, mode, attributes, inode)
+        self.model[key] = Entry(CONTENTS[content], self.clock, mode, owner, attributes, inode)
 
     def link(self, side: str, name: bytes, other: bytes) -> None:
         """One more name for a file that is there."""
@@ -125,14 +135,19 @@ class Disks(RuleBasedStateMachine):
 
     @rule(name=names, side=sides)
     def delete(self, name: bytes, side: str) -> None:
-        """A person deletes what they see. (What a link has replaced they don't: it comes back when that is undone.)"""
+        """A person deletes what they see. (What a link has replaced they don't: it comes back when that is undone. So
+        does what lies in the trash and has its place again by this.)"""
         key = side.encode() + b"/" + name
-        if key in self.model and os.path.lexists(self.whole(key)) and not self.is_replaced(key):
+        if key in self.model and not self.is_away(key):
             os.unlink(self.whole(key))
             del self.model[key]
+            if self.displaced.get(key):
+                self.model[key] = self.displaced[key].pop()
 
-    def is_replaced(self, key: bytes) -> bool:
-        return os.stat(self.whole(key)).st_ino != self.model[key].inode
+    def is_away(self, key: bytes) -> bool:
+        """Whether it lies in the trash, with or without a link in its place."""
+        path = self.whole(key)
+        return not os.path.lexists(path) or os.stat(path).st_ino != self.model[key].inode
 
     # --- DedupFS --------------------------------------------------------------------------------------------
     @rule()
@@ -251,7 +266,8 @@ def _entries(root: bytes) -> Iterator[tuple[bytes, Entry]]:
             info = os.stat(path)
             attributes = tuple((each, os.getxattr(path, each)) for each in sorted(os.listxattr(path)))
             content = Path(os.fsdecode(path)).read_bytes()
-            entry = Entry(content, info.st_mtime_ns, info.st_mode & 0o7777, attributes, info.st_ino)
+            mode, owner = info.st_mode & 0o7777, (info.st_uid, info.st_gid)
+            entry = Entry(content, info.st_mtime_ns, mode, owner, attributes, info.st_ino)
             yield path[len(root) + 1 :], entry
 
 
