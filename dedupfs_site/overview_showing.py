@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.core.cache import cache
 from django.db.models import Case, Count, Exists, IntegerField, OuterRef, Q, Value, When
 from django.db.models.functions import Now
 from django.urls import NoReverseMatch, reverse
@@ -22,6 +20,7 @@ from dedupfs_site.models import DailySample
 from dedupfs_site.needs_you import Seen, read_needs
 from dedupfs_site.safe_space import SafeSpace, read_safe
 from duplicates import listing
+from frame.slow_figures import kept_or_counted
 from jobs.models import Job, WorkerHeartbeat
 from libraries.models import LibraryRoot
 from libraries.names import to_display
@@ -40,9 +39,6 @@ SAMPLE_SECONDS = 3600
 TOTALS_SECONDS = 0.3
 #: Outcomes, from the ground of a bar up.
 OUTCOMES = ("completed", "cancelled", "failed")
-#: Counting jobs that took longer than this is kept for a while: twenty times as long, up to a minute.
-QUICK_SECONDS = 0.05
-LONGEST_KEPT_SECONDS = 60.0
 
 
 # --- What can be won --------------------------------------------------------------------------------------
@@ -191,18 +187,13 @@ def read_charts(samples: Sequence[DailySample], now: datetime, *, is_fresh: bool
 
 
 def _jobs_by_day(days: list[date], *, is_fresh: bool) -> dict[date, dict[str, int]]:
-    key = f"overview-activity-{days[0]}"
-    kept: dict[date, dict[str, int]] | None = None if is_fresh else cache.get(key)
-    if kept is not None:
-        return kept
-    began = time.monotonic()
-    found: dict[date, dict[str, int]] = {}
-    for number, status, count in _counted(days):
-        found.setdefault(days[number], {})[status] = count
-    took = time.monotonic() - began
-    if took > QUICK_SECONDS:
-        cache.set(key, found, min(took * 20, LONGEST_KEPT_SECONDS))
-    return found
+    def count() -> dict[date, dict[str, int]]:
+        found: dict[date, dict[str, int]] = {}
+        for number, status, jobs in _counted(days):
+            found.setdefault(days[number], {})[status] = jobs
+        return found
+
+    return kept_or_counted(f"overview-activity-{days[0]}", count, is_fresh=is_fresh)
 
 
 def _counted(days: list[date]) -> Any:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from django.core.cache import cache
 from django.utils.translation import gettext as _
 
 from database.routing import POLICY
@@ -22,6 +21,7 @@ from duplicates.cursors import ORDERS, BadCursor, BadGroupKey, Order, parse_grou
 from duplicates.filtering import BadFilter, Filter
 from duplicates.models import DuplicateGroup
 from duplicates.searching import Search
+from frame.slow_figures import kept_or_counted
 
 __all__ = [
     "ORDERS", "BadCursor", "BadFilter", "BadGroupKey", "Filter", "GroupPage", "Totals", "every", "one", "page",
@@ -34,9 +34,6 @@ PAGE = 500
 LONGEST_SEARCH_SECONDS = 10.0
 #: How long totals may be looked for where files have to be asked.
 TOTALS_SECONDS = 2.0
-#: What took longer than this to add up is kept for a while: twenty times as long, up to a minute.
-QUICK_SECONDS = 0.1
-LONGEST_KEPT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -104,17 +101,13 @@ def one(group_key: str, using: str = POLICY, seconds: float | None = None) -> Du
 def totals(filter: Filter, using: str = POLICY, seconds: float = TOTALS_SECONDS) -> Totals:
     """What all groups of a filter amount to: exact where the groups' own rows say it, else as far as time allows."""
     key = f"duplicates-totals-{hashlib.sha256(filter.query().encode()).hexdigest()}"
-    kept: Totals | None = cache.get(key)
-    if kept is not None:
-        return kept
-    began = time.monotonic()
+    return kept_or_counted(key, lambda: _add_up(filter, using, seconds))
+
+
+def _add_up(filter: Filter, using: str, seconds: float) -> Totals:
     is_complete = summary.bring_up_to_date(using, seconds)
     (groups, files, reclaimable), is_all = Search(filter, ORDERS["copies"], using).add_up(time.monotonic() + seconds)
-    found = Totals(groups, files, reclaimable, is_complete and is_all)
-    took = time.monotonic() - began
-    if took > QUICK_SECONDS:
-        cache.set(key, found, min(took * 20, LONGEST_KEPT_SECONDS))
-    return found
+    return Totals(groups, files, reclaimable, is_complete and is_all)
 
 
 def find_order(name: str) -> Order:

@@ -45,7 +45,7 @@ def remove(library_id: int, *, actor: str, even_if_unseen: bool = False) -> None
         library = find(library_id)
         if ask_before_removal(library_id, even_if_unseen=even_if_unseen) != asked:
             # It may have filled the trash that was just found empty.
-            raise Refused("Files were acted on while its trash was looked at. Try again.")
+            raise Refused(_("Files were acted on while its trash was looked at. Try again."))
         write_event(
             ITEM,
             str(library.pk),

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from accounts.models import Role
+from frame import slow_figures
 from tests.pages import logged_in
 
 Consumers = Callable[..., subprocess.Popen[str]]
@@ -137,8 +138,9 @@ def _flush_keeps_quiet() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept_from_another_test() -> None:
-    """On a slow machine figures that took long are kept for a while."""
+def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine figures that took long would be kept for a while, within a test and from another one."""
+    monkeypatch.setattr(slow_figures, "QUICK_SECONDS", 3600.0)
     cache.clear()
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.core.cache import cache
 from django.db.models import Count, QuerySet
 
 from duplicates.facts import Place, read_places
 from duplicates.plan_words import library_name
+from frame.slow_figures import kept_or_counted
 from libraries.excluding import TRASH
 from libraries.names import to_display
 from trash import choosing_items
 from trash.models import Act, TrashItem
 from trash.reason_words import reason_words
-
-#: What took longer than this is kept for a while: twenty times as long, up to a minute.
-QUICK_SECONDS = 0.05
-LONGEST_KEPT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -58,15 +53,7 @@ def items_of(act: Act) -> QuerySet[TrashItem]:
 def results_of(act: Act) -> Results:
     """Counted once the act has ended; what took long is kept while nothing changes."""
     key = f"act-results-{act.pk}-{act.status}-{act.done_count}-{act.skipped_count}-{act.trashed_count}"
-    kept: Results | None = cache.get(key)
-    if kept is not None:
-        return kept
-    began = time.monotonic()
-    found = _counted(act)
-    took = time.monotonic() - began
-    if took > QUICK_SECONDS:
-        cache.set(key, found, min(took * 20, LONGEST_KEPT_SECONDS))
-    return found
+    return kept_or_counted(key, lambda: _counted(act))
 
 
 def _counted(act: Act) -> Results:

@@ -6,22 +6,18 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.cache import cache
 from django.db.models import Q, Sum
 
 from database.routing import POLICY
 from duplicates import listing
 from duplicates.models import Action
+from frame.slow_figures import kept_or_counted
 from trash.filtering import TrashFilter
 from trash.models import Act
 from trash.searching import Search
 
 #: How long a page may wait for figures that are counted; then they say "at least".
 PATIENCE_SECONDS = 0.3
-#: What took longer than this is kept for a while: twenty times as long, up to a minute.
-QUICK_SECONDS = 0.05
-LONGEST_KEPT_SECONDS = 60.0
-_LAST_COPIES = "trash-last-copies"
 
 
 @dataclass(frozen=True)
@@ -73,12 +69,5 @@ def gained(space: Any) -> int:
 
 def last_copies(using: str = POLICY, seconds: float = PATIENCE_SECONDS) -> LastCopies:
     """How many files in trashes have a content that the index knows nowhere else."""
-    kept: LastCopies | None = cache.get(_LAST_COPIES)
-    if kept is not None:
-        return kept
-    began = time.monotonic()
-    found = LastCopies(*Search(TrashFilter(last=True), using).count(began + seconds))
-    took = time.monotonic() - began
-    if took > QUICK_SECONDS:
-        cache.set(_LAST_COPIES, found, min(took * 20, LONGEST_KEPT_SECONDS))
-    return found
+    search = Search(TrashFilter(last=True), using)
+    return kept_or_counted("trash-last-copies", lambda: LastCopies(*search.count(time.monotonic() + seconds)))

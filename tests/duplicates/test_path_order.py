@@ -27,8 +27,9 @@ def photos() -> LibraryRoot:
     LibraryFile.objects.bulk_create(
         file for n in range(1_000) for file in unsaved(photos, n, f"keep/{n:04}.jpg", f"{n % 50:03}/b/{n}.jpg")
     )
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE library_files")
+    if connection.vendor == "postgresql":  # SQLite needs no figures for this, and would keep them for other tests
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE library_files")
     listing.page(Filter(), "size", None, 1)
     return photos
 

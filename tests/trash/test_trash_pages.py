@@ -162,10 +162,6 @@ def test_a_rare_file_is_found_in_windows(viewer: Client, monkeypatch: pytest.Mon
 def test_a_page_costs_the_same_whatever_lies_there(
     operator: Client, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On a slow machine what took long is kept, and costs nothing the next time.
-    for module in ("duplicates.listing", "trash.space"):
-        monkeypatch.setattr(f"{module}.QUICK_SECONDS", 1_000.0)
-
     def cost(address: str) -> int:
         counter = QueryCounter()
         with connection.execute_wrapper(counter):
