@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from benchmarks.growing import HOW, Carried, both_sizes, carried_out, judged, main
+from benchmarks.growing import HOW, Carried, both_sizes, carried_out, main, told
 from benchmarks.options import Options
-from benchmarks.report import Section, table
+from benchmarks.report import Section
 from benchmarks.synthetic_index import File, fill
 
 FILES, QUICK_FILES = 1_000_000, 50_000
@@ -23,21 +23,13 @@ PAIRS_OF_ROW = 1 + 1 + 1 + 20 + 2
 def measure(options: Options) -> Iterator[Section]:
     size = QUICK_FILES if options.is_quick else FILES
     found = list(both_sizes("benchmarks.folders", size))
-    head = ["database, files", "wall s", "CPU s", "files/s", "pairs", "memory MB, before → peak", "progress moved"]
-    rows = [
-        [
-            f"{vendor}, {count:,}", f"{each.wall:.1f}", f"{each.cpu:.1f}", f"{count / each.wall:,.0f}",
-            f"{each.made:,}", each.memory, each.progress,
-        ]
-        for vendor, count, each in found
-    ]  # fmt: skip
     what = (
         f"The search that the page of folders asks for, over {size:,} files and over a tenth of them: trees of "
         f"{TREE:,} files, {FOLDER} in a folder, in three libraries. Of ten trees one is a whole copy of another, one "
         "has three quarters of one, one has one part of one, one is a copy with other folder names, one holds half of "
         "itself twice, and in one every tenth file lies somewhere else, too. Three contents lie in every third folder."
     )
-    yield Section("Folder overlap", f"{what} {HOW}\n\n{table(head, rows)}\n\n{judged(found)}")
+    yield Section("Folder overlap", f"{what} {HOW}\n\n{told(found, 'files', 'pairs')}")
 
 
 # --- In a process of its own --------------------------------------------------------------------------------

@@ -65,7 +65,20 @@ def both_sizes(module: str, size: int) -> Iterator[tuple[str, int, Carried]]:
                 yield vendor, count, Carried(**json.loads(run(module, environment, "work", str(count))))
 
 
-def judged(found: list[tuple[str, int, Carried]]) -> str:
+def told(found: list[tuple[str, int, Carried]], of: str, made: str) -> str:
+    """What each run took, and how that grows; `of` is what there was so many of, `made` what came of it."""
+    head = [f"database, {of}", "wall s", "CPU s", f"{of}/s", made, "memory MB, before → peak", "progress moved"]
+    rows = [
+        [
+            f"{vendor}, {count:,}", f"{each.wall:.1f}", f"{each.cpu:.1f}", f"{count / each.wall:,.0f}",
+            f"{each.made:,}", each.memory, each.progress,
+        ]
+        for vendor, count, each in found
+    ]  # fmt: skip
+    return f"{table(head, rows)}\n\n{_judged(found)}"
+
+
+def _judged(found: list[tuple[str, int, Carried]]) -> str:
     """From a tenth to the whole, on each database."""
     rows = []
     for (vendor, few, small), (_, many, large) in zip(found[::2], found[1::2], strict=True):

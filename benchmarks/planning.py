@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.growing import HOW, Carried, both_sizes, carried_out, judged, main
+from benchmarks.growing import HOW, Carried, both_sizes, carried_out, main, told
 from benchmarks.options import Options
-from benchmarks.report import Section, table
+from benchmarks.report import Section
 from benchmarks.synthetic_index import LIBRARIES, File, fill
 
 GROUPS, QUICK_GROUPS = 100_000, 10_000
@@ -19,22 +19,13 @@ TOGETHER = 50
 def measure(options: Options) -> Iterator[Section]:
     size = QUICK_GROUPS if options.is_quick else GROUPS
     found = list(both_sizes("benchmarks.planning", size))
-    head = ["database, groups", "wall s", "CPU s", "groups/s", "files that go", "memory MB, before → peak",
-            "progress moved"]  # fmt: skip
-    rows = [
-        [
-            f"{vendor}, {count:,}", f"{each.wall:.1f}", f"{each.cpu:.1f}", f"{count / each.wall:,.0f}",
-            f"{each.made:,}", each.memory, each.progress,
-        ]
-        for vendor, count, each in found
-    ]  # fmt: skip
     what = (
         f"A plan over {size:,} groups of three files, one in each of three libraries, and over a tenth of them; "
         f"{TOGETHER} files in a folder, side-car files in every tenth. Four rules: keep in a folder, never touch a "
         "folder, rather not keep names of a pattern, keep the oldest. The whole dry run: reasons for every file, "
         "totals, folders and warnings, all stored."
     )
-    yield Section("Planning", f"{what} {HOW}\n\n{table(head, rows)}\n\n{judged(found)}")
+    yield Section("Planning", f"{what} {HOW}\n\n{told(found, 'groups', 'files that go')}")
 
 
 # --- In a process of its own --------------------------------------------------------------------------------
