@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from pytest_django.live_server_helper import LiveServer
 
 from accounts.models import User
+from tests.browser.server_rest import connections_counted
 
 # Playwright's synchronous API runs an event loop in this thread, which Django would take for a mistake.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -74,9 +75,11 @@ def visit(browser: Browser, live_server: LiveServer, complaints: list[str]) -> I
         page.goto(address)
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    with connections_counted(live_server) as counted:
+        yield open_page
+        for context in contexts:
+            context.close()
+        counted.wait_for_the_last()
     assert complaints == []
 
 
