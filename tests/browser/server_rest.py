@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from pytest_django.live_server_helper import LiveServer
 
 PATIENCE_SECONDS = 60
@@ -44,7 +45,7 @@ class Connections:
 @contextmanager
 def connections_counted(live_server: LiveServer) -> Iterator[Connections]:
     server = live_server.thread.httpd
-    counted = Connections(server.server_address)
+    counted = Connections((live_server.thread.host, server.server_port))
     take, answer = server.process_request, server.process_request_thread
 
     def process_request(request: Any, client: Any) -> None:
@@ -57,8 +58,7 @@ def connections_counted(live_server: LiveServer) -> Iterator[Connections]:
         finally:
             counted.end(client)
 
-    server.process_request, server.process_request_thread = process_request, process_request_thread
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "process_request", process_request)
+        patch.setattr(server, "process_request_thread", process_request_thread)
         yield counted
-    finally:
-        del server.process_request, server.process_request_thread
