@@ -20,7 +20,7 @@ from blake3 import blake3
 #: For each of a million files.
 FILES, GROUPS = 1_000_000, 200_000
 #: A change of what is made here; older databases are made anew.
-EDITION = 2
+EDITION = 3
 KEYS = "keys.json"
 
 LIBRARIES = ("archive", "camera", "family", "films", "projects", "scans")
@@ -212,8 +212,9 @@ class _Filling:
             SELECT printf('%08x-0000-4000-9000-000000000000', i), 'thumbnail', {_ago("i")} FROM n"""
         )
         self.do(
-            """INSERT INTO logbook_events (item_id, event_type, actor, created_at)
-            SELECT item.id, 'requested', CASE jobs.rowid % 3 WHEN 0 THEN 'ada' ELSE 'otto-0' END, jobs.created_at
+            """INSERT INTO logbook_events (item_id, item_type, event_type, actor, created_at)
+            SELECT item.id, item.item_type, 'requested',
+                   CASE jobs.rowid % 3 WHEN 0 THEN 'ada' ELSE 'otto-0' END, jobs.created_at
               FROM jobs JOIN logbook_items item ON item.item_type = 'jobs' AND item.subject_id = jobs.id"""
         )
 

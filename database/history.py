@@ -13,8 +13,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 ITEM = ("database", "database", "the database")
 MAKE_ITEM = "INSERT INTO logbook_items (item_type, subject_id, title) VALUES ({0}, {0}, {0}) ON CONFLICT DO NOTHING"
 APPEND = (
-    "INSERT INTO logbook_events (item_id, event_type, payload_json, source)"
-    " SELECT id, {0}, {0}, 'command' FROM logbook_items WHERE item_type = {0} AND subject_id = {0}"
+    "INSERT INTO logbook_events (item_id, item_type, event_type, payload_json, source)"
+    " SELECT id, item_type, {0}, {0}, 'command' FROM logbook_items WHERE item_type = {0} AND subject_id = {0}"
 )
 
 

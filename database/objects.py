@@ -1,14 +1,15 @@
 """Triggers, hand-made indexes, functions and grants: what migrations can't keep.
 
-Django remakes a SQLite table to alter it, and that drops its triggers and raw indexes without a word. So
-these objects are not in migrations: each room registers what it needs, everything is put (back) in place after every
-migrate, and `doctor` compares the database with the list.
+Django remakes a SQLite table to alter it, and that drops its triggers and raw indexes without a word; where a trigger
+of another table writes into it, SQLite refuses. So these objects are not in migrations: each room registers what it
+needs, triggers of SQLite make room for a migration, everything is put (back) in place after every migrate, and `doctor`
+compares the database with the list.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -121,6 +122,17 @@ def without_idle_triggers(connection: BaseDatabaseWrapper, table: str) -> Iterat
         yield
         for each in idle:
             cursor.execute(each.create)
+
+
+def make_room_before_migrate(*, using: str, plan: Sequence[Any], **_: Any) -> None:
+    """Where it ends half-way, the next migrate goes on, and puts them back as well."""
+    connection = connections[using]
+    if using != POLICY or connection.vendor != "sqlite" or not plan:
+        return
+    with transaction.atomic(using=using), connection.cursor() as cursor:
+        for each in expected("sqlite"):
+            if each.kind == "TRIGGER":
+                cursor.execute(each.drop)
 
 
 def install_after_migrate(*, using: str, **_: Any) -> None:

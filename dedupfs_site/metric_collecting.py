@@ -23,7 +23,8 @@ from jobs.wal_deciding import last_completed, wal_bytes
 from libraries.models import HashRun, LibraryRoot, LibraryState, ScanRequest, ScanSession
 from logbook.models import LogbookEvent
 from thumbnails.measuring import Figures, measure
-from trash.models import TrashItem
+from thumbnails.render_counting import renders
+from trash.models import Act, TrashItem
 from trash.space import freed_bytes, in_trash
 
 Metrics = Iterator[Metric]
@@ -46,6 +47,7 @@ def collect() -> Metrics:
     yield from _queues(thumbnails)
     yield from _lost_and_restarted()
     yield from _rates()
+    yield from _acts()
     yield from _duplicates()
     yield from _trash()
     yield from _thumbnails(thumbnails)
@@ -125,6 +127,22 @@ def _sum(column: str, zero: float = 0) -> Coalesce:
     return Coalesce(Sum(column), zero)
 
 
+def _acts() -> Metrics:
+    """Each act has one row, which stays."""
+    rows = Act.objects.order_by().values_list("verb")
+    sums = rows.annotate(done=_sum("done_count"), skipped=_sum("skipped_count"), size=_sum("bytes_done"))
+    found = {verb: figures for verb, *figures in sums}
+    for number, (name, words) in enumerate((
+        ("dedupfs_acted_files", "Files that were acted on, put back or removed for good."),
+        ("dedupfs_act_skipped_files", "Files that were left alone, since something spoke against it."),
+        ("dedupfs_acted_bytes", "The sizes of both."),
+    )):  # fmt: skip
+        family = CounterMetricFamily(name, words, labels=["verb"])
+        for verb in Act.Verb.values:
+            family.add_metric([verb], found[verb][number] if verb in found else 0)
+        yield family
+
+
 def _trash() -> Metrics:
     size, files = in_trash()
     yield _gauge("dedupfs_trash_bytes", "The sizes of the files that lie in a trash.", size)
@@ -148,6 +166,10 @@ def _duplicates() -> Metrics:
 
 # --- What is kept -----------------------------------------------------------------------------------------
 def _thumbnails(figures: Figures) -> Metrics:
+    rendered = CounterMetricFamily("dedupfs_thumbnail_renders", "Renders that ended.", labels=["result"])
+    for result, count in renders().items():
+        rendered.add_metric([result], count)
+    yield rendered
     yield _gauge("dedupfs_thumbnail_cache_files", "Thumbnails that are ready.", figures.thumbnails["ready"])
     yield _gauge("dedupfs_thumbnail_cache_bytes", "What they take.", figures.cache_bytes)
     limit = figures.cache_limit_bytes

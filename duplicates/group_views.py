@@ -33,6 +33,8 @@ from libraries.models import LibraryRoot
 from libraries.showing import read_slot
 
 PAGE_ROWS = 50
+#: Rows of groups are high: so many are two screens.
+FIRST_ROWS = 20
 PREVIEW_FILES = 8
 #: A page shows what is counted by then; the rest is counted by whoever comes next.
 PATIENCE_SECONDS = 1.0
@@ -52,7 +54,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
         return redirect(_without_empty(request))
     try:
         filter, order = _wanted(request.GET)
-        page = _page(filter, order, request.GET.get("cursor"), rows_at_once(request, PAGE_ROWS))
+        page = _page(filter, order, request.GET.get("cursor"), rows_at_once(request, PAGE_ROWS, FIRST_ROWS))
     except BadFilter as refusal:
         return _refused(request, str(refusal))
     rows = as_shown(page.groups)

@@ -161,5 +161,5 @@ def _write(event: str, digests: Sequence[Digest], actor: str, payload: dict[str,
     )
     items = LogbookItem.objects.filter(item_type=ITEM, subject_id__in=keys).order_by("pk")
     LogbookEvent.objects.bulk_create(
-        LogbookEvent(item=item, event_type=event, actor=actor, payload_json=payload) for item in items
+        LogbookEvent(item=item, item_type=ITEM, event_type=event, actor=actor, payload_json=payload) for item in items
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from django.db import connections
+from django.utils.translation import ngettext
 
 from database.routing import POLICY
 from duplicates.facts import Digest, Place, read_places
@@ -14,6 +15,7 @@ from duplicates.filtering import MEDIA
 from duplicates.ignoring import ignored_among
 from duplicates.models import DuplicateGroup
 from duplicates.path_difference import Part, differences
+from frame.templatetags.human import count_words
 from libraries.names import to_display
 from libraries.templatetags.names import short
 from thumbnails.showing import Picture, pictures
@@ -78,6 +80,12 @@ class ShownGroup:
     def data_bytes(self) -> str:
         """What could be won, for the page's script: no language's commas."""
         return str(self.group.reclaimable_bytes)
+
+    @property
+    def copies_words(self) -> str:
+        """Not in the template: `blocktranslate` takes ten times as long, and a list has many rows."""
+        count = self.group.file_count
+        return ngettext("%(copies)s copy", "%(copies)s copies", count) % {"copies": count_words(count)}
 
     @property
     def has_places(self) -> bool:

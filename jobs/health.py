@@ -46,7 +46,7 @@ def recent_restarts() -> LogbookEventQuerySet:
     """How consumers died and were started again in the last day, newest first."""
     return LogbookEvent.objects.filter(
         event_type=CONSUMER_RESTARTED,
-        item__item_type="supervisor",
+        item_type="supervisor",
         created_at__gte=SecondsFromNow(-RESTARTS_WITHIN_SECONDS),
     )
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
+from libraries.beneath import opener
 from libraries.excluding import Exclusions
 from libraries.names import to_text
 
@@ -256,10 +257,13 @@ def open_below(handle: int, names: Iterable[bytes]) -> int:
 
 def open_file(root: bytes, path: bytes) -> int:
     """A handle of a file below `root`, opened the same way; nothing is waited for, and a link is an error."""
-    *_, name = _steps(path)
-    handle = open_folder(root, path.rpartition(b"/")[0])
+    steps = _steps(path)
+    handle = os.open(root, OPEN_FOLDER)
+    at_once = opener() if len(path) < PATH_CHARACTERS else None
+    if at_once is None:
+        handle = open_below(handle, steps[:-1])
     try:
-        return os.open(name, _OPEN_FILE, dir_fd=handle)
+        return at_once(handle, path, _OPEN_FILE) if at_once else os.open(steps[-1], _OPEN_FILE, dir_fd=handle)
     finally:
         os.close(handle)
 

@@ -22,17 +22,12 @@ class AboutFilter(admin.SimpleListFilter):
 
     title = gettext_lazy("about")
     parameter_name = "about"
-    item_type = "item_type"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(table, table) for table in sorted(_tables_with_a_status())]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(**{self.item_type: self.value()}) if self.value() else queryset
-
-
-class EventAboutFilter(AboutFilter):
-    item_type = "item__item_type"
+        return queryset.filter(item_type=self.value()) if self.value() else queryset
 
 
 def _tables_with_a_status() -> list[str]:
@@ -87,7 +82,7 @@ class LogbookEventAdmin(ReadOnlyAdmin[LogbookEvent]):
         "worker_id",
         "error_code",
     )
-    list_filter = (EventAboutFilter,)
+    list_filter = (AboutFilter,)
     search_fields = ("event_type", "actor", "worker_id", "error_code")
     search_help_text = gettext_lazy(
         "The whole key of a row; part of a type, of who asked, of a worker's id or of an error code, among the newest"

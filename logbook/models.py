@@ -50,6 +50,8 @@ class LogbookEvent(models.Model):
     """
 
     item = models.ForeignKey(LogbookItem, on_delete=models.PROTECT, related_name="events")
+    #: Its item's: the events of one kind of thing are walked by an index of their own.
+    item_type = models.CharField(max_length=64, db_default="")
     event_type = models.CharField(max_length=64)
     status_from = models.CharField(max_length=32, null=True, blank=True)  # noqa: DJ001  NULL: no such row before
     status_to = models.CharField(max_length=32, null=True, blank=True)  # noqa: DJ001  NULL: the row is gone
@@ -68,6 +70,8 @@ class LogbookEvent(models.Model):
         indexes = [
             # The history of one item, in order.
             models.Index(fields=["item", "created_at"], name="ix_logbook_events_item"),
+            # The newest of one kind of thing, however rare they are among the others.
+            models.Index(fields=["item_type", "id"], name="ix_logbook_events_kind"),
             # "How often did consumers die today?"
             models.Index(fields=["event_type", "created_at"], name="ix_logbook_events_type"),
         ]
@@ -92,5 +96,5 @@ def write_event(
         item_type=item_type, subject_id=str(subject_id), defaults={"title": title}
     )
     return LogbookEvent.objects.using(using).create(
-        item=item, event_type=event_type, actor=actor, source=source, payload_json=payload
+        item=item, item_type=item_type, event_type=event_type, actor=actor, source=source, payload_json=payload
     )

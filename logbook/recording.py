@@ -50,22 +50,23 @@ def _sqlite(watched: Watched) -> list[DatabaseObject]:
         "\n  UPDATE logbook_items SET status = NEW.status, updated_at = STRFTIME('%Y-%m-%d %H:%M:%f', 'now')"
         f"\n   WHERE item_type = '{table}' AND subject_id = CAST(NEW.id AS TEXT);"
     )
-    columns = "(item_id, event_type, status_from, status_to, worker_id, error_code, payload_json, source)"
+    columns = "(item_id, item_type, event_type, status_from, status_to, worker_id, error_code, payload_json, source)"
     # A row that is INSERTed although it has a history was REPLACEd: its last status is in its item.
     inserted = f"""CREATE TRIGGER logbook_{table}_insert AFTER INSERT ON {table} BEGIN{ensure_item}
   INSERT INTO logbook_events {columns}
-  SELECT id, 'status', NULLIF(NULLIF(status, 'open'), 'deleted'), NEW.status, {new_worker}, {code}, {payload}, 'trigger'
+  SELECT id, item_type, 'status', NULLIF(NULLIF(status, 'open'), 'deleted'), NEW.status, {new_worker}, {code},
+         {payload}, 'trigger'
     FROM logbook_items
    WHERE item_type = '{table}' AND subject_id = CAST(NEW.id AS TEXT) AND status <> NEW.status;{mirror}
 END"""
     updated = f"""CREATE TRIGGER logbook_{table}_update AFTER UPDATE OF status ON {table}
 WHEN OLD.status IS NOT NEW.status BEGIN{ensure_item}{mirror}
   INSERT INTO logbook_events {columns}
-  VALUES ({item_of("NEW")}, 'status', OLD.status, NEW.status, {either_worker}, {code}, {payload}, 'trigger');
+  VALUES ({item_of("NEW")}, '{table}', 'status', OLD.status, NEW.status, {either_worker}, {code}, {payload}, 'trigger');
 END"""
     deleted = f"""CREATE TRIGGER logbook_{table}_delete AFTER DELETE ON {table} BEGIN
   INSERT INTO logbook_events {columns}
-  SELECT id, 'status', OLD.status, NULL, {worker.format(row="OLD")}, NULL, '{{}}', 'trigger'
+  SELECT id, item_type, 'status', OLD.status, NULL, {worker.format(row="OLD")}, NULL, '{{}}', 'trigger'
     FROM logbook_items WHERE item_type = '{table}' AND subject_id = CAST(OLD.id AS TEXT);
   UPDATE logbook_items SET status = 'deleted', updated_at = STRFTIME('%Y-%m-%d %H:%M:%f', 'now')
    WHERE item_type = '{table}' AND subject_id = CAST(OLD.id AS TEXT);
@@ -81,7 +82,7 @@ def _postgresql(watched: Watched) -> list[DatabaseObject]:
     worker = "{row}.worker_id" if watched.has_worker else "NULL"
     code = f"NEW.{watched.error_code}" if watched.error_code else "NULL"
     message = f"left(NEW.{watched.error_message}, {MESSAGE_CHARACTERS})" if watched.error_message else "NULL"
-    columns = "(item_id, event_type, status_from, status_to, worker_id, error_code, payload_json, source)"
+    columns = "(item_id, item_type, event_type, status_from, status_to, worker_id, error_code, payload_json, source)"
     function = f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path FROM CURRENT AS $body$
 DECLARE item bigint; was text; detail jsonb;
@@ -91,7 +92,7 @@ BEGIN
      WHERE item_type = '{table}' AND subject_id = OLD.id::text RETURNING id INTO item;
     IF item IS NOT NULL THEN
       INSERT INTO logbook_events {columns}
-      VALUES (item, 'status', OLD.status, NULL, {worker.format(row="OLD")}, NULL, '{{}}', 'trigger');
+      VALUES (item, '{table}', 'status', OLD.status, NULL, {worker.format(row="OLD")}, NULL, '{{}}', 'trigger');
     END IF;
     RETURN NULL;
   END IF;
@@ -105,7 +106,7 @@ BEGIN
   RETURNING id INTO item;
   detail := CASE WHEN {message} IS NULL THEN '{{}}'::jsonb ELSE jsonb_build_object('message', {message}) END;
   INSERT INTO logbook_events {columns}
-  VALUES (item, 'status', was, NEW.status,
+  VALUES (item, '{table}', 'status', was, NEW.status,
           COALESCE({worker.format(row="NEW")}, CASE WHEN TG_OP = 'UPDATE' THEN {worker.format(row="OLD")} END),
           {code}, detail, 'trigger');
   RETURN NULL;

@@ -28,7 +28,7 @@ def event_list(request: HttpRequest) -> HttpResponse:
         raise Http404(_("The logbook knows nothing of this kind."))
     events = shown(LogbookEvent.objects.all())
     if chosen:
-        events = events.filter(item__item_type=chosen)
+        events = events.filter(item_type=chosen)
     cursor = request.GET.get("cursor")
     try:
         size = rows_at_once(request, PAGE_ROWS)

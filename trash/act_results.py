@@ -53,7 +53,7 @@ def items_of(act: Act) -> QuerySet[TrashItem]:
 def results_of(act: Act) -> Results:
     """Counted once the act has ended; what took long is kept while nothing changes."""
     key = f"act-results-{act.pk}-{act.status}-{act.done_count}-{act.skipped_count}-{act.trashed_count}"
-    return kept_or_counted(key, lambda: _counted(act))
+    return kept_or_counted(key, lambda: _counted(act), is_keyed=True)
 
 
 def _counted(act: Act) -> Results:

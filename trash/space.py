@@ -68,6 +68,8 @@ def gained(space: Any) -> int:
 
 
 def last_copies(using: str = POLICY, seconds: float = PATIENCE_SECONDS) -> LastCopies:
-    """How many files in trashes have a content that the index knows nowhere else."""
+    """How many files in trashes have a content that the index knows nowhere else. What is put there or taken out shows
+    at once; what scans find, after a minute at the most."""
     search = Search(TrashFilter(last=True), using)
-    return kept_or_counted("trash-last-copies", lambda: LastCopies(*search.count(time.monotonic() + seconds)))
+    key = "trash-last-copies-{}-{}".format(*in_trash(using))
+    return kept_or_counted(key, lambda: LastCopies(*search.count(time.monotonic() + seconds)), is_keyed=True)

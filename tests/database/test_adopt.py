@@ -238,14 +238,14 @@ def test_adopt_tells_the_logbook_of_itself_and_of_every_recovered_job(old: Path)
         old,
         "SELECT event_type, status_to, error_code, payload_json"
         " FROM logbook_events e JOIN logbook_items i ON i.id = e.item_id"
-        f" WHERE item_type = 'jobs' AND subject_id = '{dashed(B)}' ORDER BY e.id",
+        f" WHERE i.item_type = 'jobs' AND subject_id = '{dashed(B)}' ORDER BY e.id",
     )
     assert [event[:3] for event in history] == [("status", "retryable", SURPLUS_PENDING), ("recovered", None, None)]
     assert json.loads(history[1][3])["kept_active"] == dashed(A)
     ((payload,),) = rows(
         old,
         "SELECT payload_json FROM logbook_events e JOIN logbook_items i ON i.id = e.item_id"
-        " WHERE item_type = 'database' AND event_type = 'adopted'",
+        " WHERE i.item_type = 'database' AND event_type = 'adopted'",
     )
     told = json.loads(payload)
     assert told["kept_as"] == "old.sqlite3.before-adoption"

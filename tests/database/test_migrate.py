@@ -6,14 +6,19 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 from pytest_django import Settings
 
 from database.errors import BackupFailed, NewerDatabase
 from database.migrating import migrate_with_backup, refuse_newer_database
-from database.objects import drift
+from database.objects import drift, make_room_before_migrate
+from jobs.recovery_counting import OBJECTS as RECOVERY_COUNTING
+from logbook.models import LogbookEvent, write_event
+from tests import factories
 from tests.database.installations import Installation
 from tests.database.legacy import old_database
+from thumbnails.render_counting import OBJECTS as RENDER_COUNTING
 
 MIGRATE = "from database.migrating import migrate_with_backup as m; m(print)"
 
@@ -113,3 +118,36 @@ def test_migrate_sends_an_old_implementation_s_file_to_adopt(tmp_path: Path) -> 
     assert done.returncode != 0
     assert "run `manage.py adopt`" in done.stderr
     assert installation.rows("SELECT COUNT(*) FROM sqlite_master WHERE name = 'django_migrations'") == [(0,)]
+
+
+@pytest.mark.django_db
+def test_events_of_an_older_version_get_the_kind_of_their_item() -> None:
+    """Triggers of every watched table write into the table that this migration makes anew on SQLite."""
+    job = factories.finished_job("hash")
+    write_event("supervisor", "nas", "consumer_restarted")
+    kinds = list(LogbookEvent.objects.order_by("pk").values_list("pk", "item_type"))
+    assert {kind for _, kind in kinds} == {"jobs", "supervisor"}
+    try:
+        _forget_kinds()
+    finally:
+        call_command("migrate", verbosity=0)
+    assert list(LogbookEvent.objects.order_by("pk").values_list("pk", "item_type")) == kinds
+    assert drift(connections["default"]) == []
+    job.delete()
+    assert LogbookEvent.objects.latest("pk").item_type == "jobs", "triggers write again"
+
+
+def _forget_kinds() -> None:
+    """As the version before left it, with a trigger of that version."""
+    connection = connections["default"]
+    make_room_before_migrate(using="default", plan=[object()])
+    with connection.cursor() as cursor:
+        for each in (*RECOVERY_COUNTING, *RENDER_COUNTING):
+            cursor.execute(each.drop)
+    MigrationExecutor(connection).migrate([("logbook", "0001_initial")])
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE TRIGGER logbook_jobs_update AFTER UPDATE OF status ON jobs BEGIN INSERT INTO logbook_events"
+                " (item_id, event_type) SELECT id, 'status' FROM logbook_items WHERE subject_id = NEW.id; END"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import multiprocessing
 import os
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 
+from libraries import reading
+from libraries.beneath import opener
 from libraries.excluding import Exclusions
 from libraries.names import to_bytes
 from libraries.reading import (
@@ -244,14 +247,50 @@ def test_a_path_that_does_not_go_down_is_not_opened(tmp_path: Path, path: bytes)
             open_folder(bytes(root), path)
 
 
+@pytest.fixture(params=["at once", "step by step"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of opening a file below a folder: by one call, and by the steps of an older kernel."""
+    assert opener() is not None, "this machine's kernel has openat2"
+    if request.param == "step by step":
+        monkeypatch.setattr(reading, "opener", lambda: None)
+
+
+@pytest.mark.usefixtures("way")
 def test_hashing_never_follows_a_link(reader: Reader, tmp_path: Path) -> None:
     tree(tmp_path, {"folder/a": b"1"})
     _, _, size, mtime_ns = stamped(tmp_path / "folder" / "a")
     (tmp_path / "b").symlink_to("folder/a")
     (tmp_path / "linked").symlink_to("folder")
-    for path, reason in ((b"b", "symbolic link"), (b"linked/a", "Not a directory")):
-        with pytest.raises(OSError, match=reason):
+    for path in (b"b", b"linked/a"):
+        with pytest.raises(OSError, match=r"symbolic link|Not a directory") as refused:
             reader.hash(os.fsencode(tmp_path), path, size, mtime_ns, "blake3")
+        assert refused.value.errno in (errno.ELOOP, errno.ENOTDIR)
+    assert reader.hash(os.fsencode(tmp_path), b"folder/a", size, mtime_ns, "blake3") == blake3(b"1").digest()
+
+
+@pytest.mark.usefixtures("way")
+def test_a_file_is_opened_however_deep_and_one_that_is_not_there_says_so(tmp_path: Path) -> None:
+    """A path of more than 4,096 bytes can't be given to the kernel in one piece."""
+    handle = os.open(tmp_path, os.O_RDONLY)
+    path = b""
+    for _ in range(20):
+        os.mkdir(b"d" * 240, dir_fd=handle)
+        below = os.open(b"d" * 240, os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle, path = below, path + b"d" * 240 + b"/"
+    os.close(os.open(b"file", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
+    os.close(handle)
+    os.close(open_file(os.fsencode(tmp_path), path + b"file"))
+    for missing in (path + b"nothing", b"nothing", b"no/thing"):
+        with pytest.raises(FileNotFoundError):
+            open_file(os.fsencode(tmp_path), missing)
+
+
+def test_handles_are_not_given_to_other_programs(tmp_path: Path) -> None:
+    tree(tmp_path, {"a": b"1"})
+    handle = open_file(os.fsencode(tmp_path), b"a")
+    assert not os.get_inheritable(handle)
+    os.close(handle)
 
 
 def _digests(root: str, names: list[str]) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 import yaml
@@ -22,6 +22,7 @@ from duplicates import summary
 from jobs import deciding
 from jobs.executing import sweep_all
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WorkerHeartbeat
+from jobs.recovery_counting import recoveries
 from libraries.models import HashRun, LibraryRoot, LibraryState, ScanRequest, ScanSession
 from libraries.names import to_text
 from logbook.models import write_event
@@ -30,6 +31,8 @@ from tests.conftest import ROOT
 from tests.jobs.checkpoints import completed
 from tests.pages import logged_in
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
+from thumbnails.render_counting import renders
+from trash.models import Act
 
 pytestmark = pytest.mark.django_db
 
@@ -228,6 +231,28 @@ def test_work_done_duplicates_budgets_and_workers(script: Client) -> None:
     assert value(found, "consumer_restarts_total") == 1
 
 
+def test_renders_are_counted_whatever_becomes_of_the_thumbnails(script: Client) -> None:
+    file = factories.library_file()
+    for number, status in enumerate(["ready", "failed", "ready"]):
+        picture = factories.pending_thumbnail(f"{number}", of=file)
+        assert Thumbnail.objects.claim("w") is not None
+        Thumbnail.objects.filter(pk=picture.pk).update(status=status)
+    factories.finished_job("hash", status="failed")
+    Thumbnail.objects.all().delete()
+    found = read(script)
+    assert value(found, "thumbnail_renders_total", result="ready") == 2
+    assert value(found, "thumbnail_renders_total", result="failed") == 1
+
+
+def test_what_acts_did_is_told_by_verb(script: Client) -> None:
+    for verb, done in (("undo", 5), ("undo", 7), ("empty", 3)):
+        Act.objects.create(verb=verb, done_count=done, skipped_count=1, bytes_done=done * 100, authorised_by="otto")
+    found = read(script)
+    assert [value(found, "acted_files_total", verb=verb) for verb in ("act", "undo", "empty")] == [0, 12, 3]
+    assert value(found, "act_skipped_files_total", verb="undo") == 2
+    assert value(found, "acted_bytes_total", verb="undo") == 1200
+
+
 def test_a_scrape_is_few_statements_and_reads_no_files(script: Client) -> None:
     read(script)
     cache.clear()
@@ -242,7 +267,7 @@ def test_a_scrape_is_few_statements_and_reads_no_files(script: Client) -> None:
     cache.clear()
     with CaptureQueriesContext(connection) as more:
         read(script)
-    assert len(more) == len(few) <= 34
+    assert len(more) == len(few) <= 37
     statements = [each["sql"] for each in more.captured_queries]
     assert [sql for sql in statements if "library_files" in sql and "SELECT MAX(id)" not in sql] == []
     assert [sql for sql in statements if sql.startswith(("INSERT", "DELETE"))] == []
@@ -262,16 +287,19 @@ def test_groups_that_take_long_to_add_up_are_not_added_up_by_each_scrape(
     assert len([each for each in both.captured_queries if "duplicate_groups" in each["sql"]]) == 1
 
 
-def test_recoveries_are_counted_by_an_index_of_their_own() -> None:
-    from jobs.recovery_counting import recoveries
-
+@pytest.mark.parametrize(
+    ("count", "index"), [(recoveries, "ix_logbook_events_recovered"), (renders, "ix_logbook_events_rendered")]
+)
+def test_what_only_the_logbook_knows_is_counted_by_an_index_of_its_own(
+    count: Callable[[], dict[str, int]], index: str
+) -> None:
     with CaptureQueriesContext(connection) as asked:
-        recoveries()
+        count()
     if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN QUERY PLAN {asked.captured_queries[0]['sql']}")
-            plan = " ".join(str(row) for row in cursor.fetchall())
-        assert "ix_logbook_events_recovered" in plan
+        for each in asked.captured_queries:
+            with connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN QUERY PLAN {each['sql']}")
+                assert index in " ".join(str(row) for row in cursor.fetchall())
 
 
 # --- What the docs say ------------------------------------------------------------------------------------
