@@ -15,12 +15,14 @@ from libraries.models import LibraryFile, LibraryRoot, LibraryState
 #: (algorithm, digest)
 Digest = tuple[str, bytes]
 
-#: A join: SQLite would go through the whole index for `IN (VALUES …)`, and through all files for their order by id.
+#: A join: SQLite would go through the whole index for `IN (VALUES …)`, and through all files for their order by id. An
+#: outer one: for an inner one it may read the whole index into a Bloom filter first. So a digest without files has a
+#: row of NULLs.
 _FILES = """
 SELECT f.hash_algorithm, f.content_hash, f.id, f.library_id, f.relative_path, f.size_bytes, f.mtime_ns, f.ctime_ns,
        f.inode, f.device, f.nlink, f.hashed_at
-  FROM (VALUES {marks}) AS asked CROSS JOIN library_files f
- WHERE f.hash_algorithm = asked.column1 AND f.content_hash = asked.column2
+  FROM (VALUES {marks}) AS asked LEFT JOIN library_files f
+    ON f.hash_algorithm = asked.column1 AND f.content_hash = asked.column2
    AND f.content_hash IS NOT NULL AND NOT f.is_missing AND NOT f.needs_hash
  ORDER BY +f.id"""
 #: Digests that are asked about in one statement.
@@ -156,6 +158,7 @@ def files_of(
         with connections[using].cursor() as cursor:
             cursor.execute(sql, [part for digest in asked for part in digest])
             for algorithm, digest, key, library_id, *rest in cursor.fetchall():
-                facts = FileFacts(key, known[library_id], *rest)
-                found.setdefault((algorithm, bytes(digest)), []).append(facts)
+                if key is not None:
+                    facts = FileFacts(key, known[library_id], *rest)
+                    found.setdefault((algorithm, bytes(digest)), []).append(facts)
     return found

@@ -56,11 +56,11 @@ SELECT id, library_id, relative_path, size_bytes FROM library_files
 _CONTENTS = """
 SELECT hash_algorithm, content_hash, size_bytes, file_count FROM duplicate_groups
  WHERE (hash_algorithm, content_hash) > (%s, %s) ORDER BY hash_algorithm, content_hash LIMIT %s"""
-#: Joined in this order: asked with IN, SQLite would go through its whole index of digests each time.
+#: Joined in this order, and by an outer join, as in `duplicates.facts`.
 _COPIES = """
 SELECT f.hash_algorithm, f.content_hash, f.library_id, f.relative_path
-  FROM (VALUES {marks}) asked CROSS JOIN library_files f
- WHERE f.hash_algorithm = asked.column1 AND f.content_hash = asked.column2
+  FROM (VALUES {marks}) asked LEFT JOIN library_files f
+    ON f.hash_algorithm = asked.column1 AND f.content_hash = asked.column2
    AND f.content_hash IS NOT NULL AND NOT f.is_missing AND NOT f.needs_hash"""
 _MANY_COPIES = """
 SELECT f.id, f.library_id, f.relative_path FROM library_files f
@@ -253,7 +253,8 @@ class Overlap:
         found: dict[tuple[str, bytes], Places] = {}
         sql = _COPIES.format(marks=", ".join(["(%s, %s)"] * len(digests)))
         for algorithm, digest, library_id, path in _ask(sql, [part for each in digests for part in each]):
-            self._place(found.setdefault((algorithm, bytes(digest)), {}), library_id, path)
+            if path is not None:
+                self._place(found.setdefault((algorithm, bytes(digest)), {}), library_id, path)
         return found
 
     def _many_places(self, digest: tuple[str, bytes], doing: str) -> Places:

@@ -236,8 +236,8 @@ def side_car_paths(path: str) -> list[str]:
 _PRESENT = {
     "sqlite": (
         "(%s, %s)",
-        "CROSS JOIN library_files f WHERE f.library_id = w.column1 AND f.relative_path = w.column2"
-        " AND NOT f.is_missing",
+        # An outer one, as in `duplicates.facts`.
+        "LEFT JOIN library_files f ON f.library_id = w.column1 AND f.relative_path = w.column2 AND NOT f.is_missing",
     ),
     "postgresql": (
         "(%s::bigint, %s::text)",
@@ -257,7 +257,7 @@ def _present(paths: Sequence[FolderKey], using: str) -> dict[int, FolderKey]:
                 f"SELECT f.id, f.library_id, f.relative_path FROM {wanted} {files}",
                 [part for each in asked for part in each],
             )
-            found |= {key: (library, path) for key, library, path in cursor.fetchall()}
+            found |= {key: (library, path) for key, library, path in cursor.fetchall() if key is not None}
     return found
 
 

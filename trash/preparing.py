@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import groupby
 from stat import S_ISREG
 
 from django.conf import settings
@@ -67,6 +68,15 @@ class Prepared:
             steps.sync(trash.files)
 
 
+def _folder_by_folder(files: list[Planned]) -> list[Planned]:
+    """A plan goes by size, so its files lie here and there; in the order of their folders each of these is opened and
+    synced once. Files that go for the same one stay together, and the first and the last of them in their places: the
+    batch before may have begun with them, and the next may go on."""
+    runs = [list(some) for _, some in groupby(files, key=lambda file: file.keeper.id)]
+    inner = sorted(runs[1:-1], key=lambda run: (run[0].library_id, run[0].path.rpartition("/")[0]))
+    return [file for run in [*runs[:1], *inner, *runs[1:][-1:]] for file in run]
+
+
 class Preparing:
     """One run over what is left of one plan. Whoever makes it holds the lock."""
 
@@ -89,7 +99,7 @@ class Preparing:
         self.refuse_switched_off()
         batch = Prepared(files, Ground(files, self.is_ours))
         try:
-            intents = [self._look(file, batch) for file in files]
+            intents = [self._look(file, batch) for file in _folder_by_folder(files)]
             counted = Counted()
             for each in intents:
                 if each.code:

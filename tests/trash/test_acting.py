@@ -31,7 +31,7 @@ from tests.trash.disks import loop_disk
 from tests.trash.folder import moves_and_syncs
 from tests.tree import tree
 from trash import authorising, checking_items, switching
-from trash.models import Act
+from trash.models import Act, TrashItem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 Patch = pytest.MonkeyPatch
@@ -321,12 +321,14 @@ def test_what_changes_between_proof_and_move_is_left_or_brought_back(
     root = tmp_path / "photos"
     library(root, pairs(len(LATE)))
     act = authorised(action)
-    order = [row.relative_path[:2] for row in PlanFile.objects.filter(plan=act.plan, role="remove").order_by("pk")]
-    waiting = iter(zip(order, LATE, strict=True))
+    order: list[str] = []
 
     def spoil() -> None:
-        folder, (change, name) = next(waiting)
-        change(root / folder / name)
+        """One change after the other, to the file that was just proved: they are taken as they were intended."""
+        intended = TrashItem.objects.order_by("pk").values_list("plan_file__relative_path", flat=True)
+        change, name = LATE[len(order)]
+        order.append(intended[len(order)][:2])
+        change(root / order[-1] / name)
 
     monkeypatch.setattr("trash.acting_on_file.reach", lambda point: spoil() if point == "proved" else None)
     act = carry_out(act)
