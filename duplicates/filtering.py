@@ -17,6 +17,8 @@ LARGEST = 2**63 - 1
 PATH_CHARACTERS = 4096
 EXTENSION_CHARACTERS = 64
 IGNORED = ("no", "only", "all")
+#: What kind of file a content is, its first copies tell: one that lies in every folder need not be looked at whole.
+MOST_NAMES = 100
 #: Letters are compared without their case where they are ASCII; the extension is what follows the last dot.
 MEDIA: dict[str, tuple[str, ...]] = {
     "image": (
@@ -132,11 +134,14 @@ class Filter:
             # The sign keeps SQLite from going through the whole library instead of the group's few files.
             parts.append(_any_file("+f.library_id = %s AND SUBSTR(f.relative_path, 1, %s) = %s"))
             values += [self.library, len(self.folder) + 1, f"{self.folder}/"]
-        for extensions in ([self.extension] if self.extension else [], MEDIA.get(self.media, ())):
-            if extensions:
-                sql, endings = _ends_with(tuple(extensions), vendor)
-                parts.append(_any_file(sql))
-                values += endings
+        if self.extension:
+            sql, endings = _ends_with((self.extension,), vendor)
+            parts.append(_any_file(sql))
+            values += endings
+        if self.media:
+            sql, endings = _ends_with(MEDIA[self.media], vendor)
+            parts.append(_any_file(sql, MOST_NAMES))
+            values += endings
         return " AND ".join(parts), values
 
     def conditions(self, vendor: str) -> Sql:
@@ -146,14 +151,16 @@ class Filter:
         return " AND ".join(filter(None, [own, files])), [*own_values, *file_values]
 
 
-def _any_file(condition: str) -> str:
-    """The offset says nothing, but keeps PostgreSQL from reading the whole index instead of each group's few files."""
-    return (
-        "EXISTS (SELECT 1 FROM library_files f"
-        " WHERE f.hash_algorithm = g.hash_algorithm AND f.content_hash = g.content_hash"
-        f" AND f.content_hash IS NOT NULL AND NOT f.is_missing AND NOT f.needs_hash AND {condition}"
-        " LIMIT 1 OFFSET 0)"
+def _any_file(condition: str, most: int | None = None) -> str:
+    """Of all files of a group, or of the first so many. The offset says nothing, but keeps PostgreSQL from reading the
+    whole index instead of each group's few files."""
+    files = (
+        "library_files f WHERE f.hash_algorithm = g.hash_algorithm AND f.content_hash = g.content_hash"
+        " AND f.content_hash IS NOT NULL AND NOT f.is_missing AND NOT f.needs_hash"
     )
+    if most is not None:
+        files = f"(SELECT f.relative_path FROM {files} ORDER BY f.id LIMIT {most}) f WHERE true"
+    return f"EXISTS (SELECT 1 FROM {files} AND {condition} LIMIT 1 OFFSET 0)"
 
 
 def _ends_with(extensions: tuple[str, ...], vendor: str) -> Sql:

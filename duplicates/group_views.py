@@ -34,7 +34,7 @@ from libraries.showing import read_slot
 
 PAGE_ROWS = 50
 #: Rows of groups are high: so many are two screens.
-FIRST_ROWS = 20
+FIRST_ROWS = 15
 PREVIEW_FILES = 8
 #: A page shows what is counted by then; the rest is counted by whoever comes next.
 PATIENCE_SECONDS = 1.0

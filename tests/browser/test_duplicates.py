@@ -73,7 +73,7 @@ def row(page: Page, group: str) -> Any:
 def test_load_more_appends_groups_until_the_end_and_focus_goes_to_the_first_new_one(visit: Visit) -> None:
     wanted = many_groups(120)
     page = visit(operator(), "/duplicates/")
-    for before, shown in ((20, 70), (70, 120)):
+    for before, shown in ((15, 65), (65, 115), (115, 120)):
         page.get_by_role("link", name="Load more").click()
         expect(page.locator("[data-group]")).to_have_count(shown)
         expect(row(page, wanted[before])).to_be_focused()
@@ -92,7 +92,7 @@ def test_load_more_works_without_javascript(visit: Visit) -> None:
     assert seen == wanted
     with page.expect_navigation():
         page.get_by_role("link", name="Back to the first").click()
-    assert rows_of(page) == wanted[:20]
+    assert rows_of(page) == wanted[:15]
 
 
 def test_totals_come_after_the_page_or_by_a_link(visit: Visit) -> None:
@@ -151,9 +151,9 @@ def test_keys_move_mark_preview_and_open(visit: Visit) -> None:
 def test_going_past_the_last_row_loads_more(visit: Visit) -> None:
     wanted = many_groups(55)
     page = visit(operator(), "/duplicates/")
-    row(page, wanted[19]).focus()
+    row(page, wanted[14]).focus()
     page.keyboard.press("j")
-    expect(row(page, wanted[20])).to_be_focused()
+    expect(row(page, wanted[15])).to_be_focused()
     expect(page.locator("[data-group]")).to_have_count(55)
 
 
@@ -162,14 +162,14 @@ def test_what_comes_by_itself_meanwhile_leaves_the_focus_to_the_new_row(visit: V
     page = visit(operator(), "/duplicates/")
     held: list[Route] = []
     page.route(re.compile("cursor="), lambda route: held.append(route))
-    row(page, wanted[19]).focus()
+    row(page, wanted[14]).focus()
     with page.expect_request(re.compile("cursor=")):
         page.keyboard.press("j")
     with page.expect_response("**/duplicates/totals/**"):
         page.evaluate("htmx.ajax('GET', '/duplicates/totals/', {target: '#summary', swap: 'outerHTML'})")
     expect(page.locator("#summary.htmx-settling, #summary.htmx-swapping")).to_have_count(0)
     held[0].continue_()
-    expect(row(page, wanted[20])).to_be_focused()
+    expect(row(page, wanted[15])).to_be_focused()
 
 
 def test_keys_are_letters_while_one_types(visit: Visit) -> None:

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duplicates import listing, searching, summary
+from duplicates import filtering, listing, searching, summary
 from duplicates.filtering import MEDIA
 from duplicates.listing import ORDERS, BadCursor, BadFilter, BadGroupKey, Filter, Totals
 from duplicates.models import DuplicateGroup, IgnoredGroup
@@ -415,6 +415,16 @@ def test_totals_that_took_too_long_say_at_least(photos: LibraryRoot, monkeypatch
     assert listing.totals(Filter(media="audio"), seconds=-1) == Totals(4, 8, 40, False)
     assert listing.totals(Filter(media="audio")) == Totals(10, 20, 100, True)
     assert listing.totals(Filter(), seconds=-1) == Totals(10, 20, 100, True), "the groups' own rows say it"
+
+
+def test_what_kind_of_file_a_content_is_its_first_copies_tell(
+    monkeypatch: pytest.MonkeyPatch, photos: LibraryRoot
+) -> None:
+    copies("litter", *(f"{number}/Thumbs.db" for number in range(5)), "last.mp4", in_library=photos)
+    assert walk(Filter(media="video")) == [key_of("litter")]
+    monkeypatch.setattr(filtering, "MOST_NAMES", 5)
+    assert walk(Filter(media="video")) == []
+    assert walk(Filter(extension="mp4")) == [key_of("litter")], "an extension is looked for in all of them"
 
 
 @pytest.mark.usefixtures("many")
