@@ -127,7 +127,8 @@ def _main() -> None:
                 continue
             times: dict[str, list[float]] = {"plain": [], "act": [], "undo": []}
             for _ in range(rounds):
-                forget = cold.drop if how == "cold" else lambda: None
+                # What was just written is on the disk in either case: else its writing back would be timed, too.
+                forget = cold.drop if how == "cold" else os.sync
                 forget()
                 times["plain"].append(_plain(made, os.fsencode(Path(folder) / "aside")))
                 for name, took in zip(("act", "undo"), _carry_out(rules, forget), strict=True):
