@@ -54,6 +54,8 @@ def test_rules_are_added_moved_taken_away_and_saved(visit: Visit, options: dict[
     expect(rows(page)).to_have_count(2)
     page.get_by_role("button", name="Show what they would do").click()
     expect(page.locator("#rule-preview")).to_contain_text("1 would go, 1 would stay")
+    # No hand clicks in the moment in which the new form gets its attributes.
+    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling, .htmx-added")).to_have_count(0)
     assert not RuleSet.objects.exists()
     page.get_by_role("button", name="Save the rules").click()
     page.wait_for_url("**/rules/")
