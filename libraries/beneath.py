@@ -9,8 +9,10 @@ import os
 from collections.abc import Callable
 from functools import cache
 
-#: The same number on every architecture.
+#: The same number on every architecture that has it.
 _OPENAT2 = 437
+#: A path that is handed to the kernel is shorter than this.
+PATH_BYTES = 4096
 #: RESOLVE_NO_SYMLINKS and RESOLVE_BENEATH.
 _RESOLVE = 0x04 | 0x08
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
-from libraries.beneath import opener
+from libraries.beneath import PATH_BYTES, opener
 from libraries.excluding import Exclusions
 from libraries.names import to_text
 
@@ -259,7 +259,7 @@ def open_file(root: bytes, path: bytes) -> int:
     """A handle of a file below `root`, opened the same way; nothing is waited for, and a link is an error."""
     steps = _steps(path)
     handle = os.open(root, OPEN_FOLDER)
-    at_once = opener() if len(path) < PATH_CHARACTERS else None
+    at_once = opener() if len(path) < PATH_BYTES else None
     if at_once is None:
         handle = open_below(handle, steps[:-1])
     try:
