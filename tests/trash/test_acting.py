@@ -350,6 +350,25 @@ def test_a_keeper_that_goes_between_two_victims_keeps_the_second(tmp_path: Path,
     assert list(contents(root).values()) == [b"one"]
 
 
+def test_a_batch_goes_folder_by_folder(tmp_path: Path, monkeypatch: Patch) -> None:
+    """A plan goes by size; here the files of six folders take turns in it, and only two folders may be open."""
+    sizes = [(number, folder, 900 - 6 * number - folder) for number in range(4) for folder in range(6)]
+    names = {f"{folder}/{number}{copy}": b"x" * size for number, folder, size in sizes for copy in ("", " copy")}
+    library(tmp_path / "photos", names)
+    opened: list[str] = []
+
+    class Noted(checking_items.Folder):
+        def __init__(self, library: checking_items.Library, name: str) -> None:
+            opened.append(name)
+            super().__init__(library, name)
+
+    monkeypatch.setattr(checking_items, "Folder", Noted)
+    monkeypatch.setattr(checking_items, "MOST_FOLDERS", 2)
+    act = carry_out(authorised())
+    assert act.done_count == 24
+    assert len(opened) <= 2 * (6 + 2), "once to look, once to act; the first and the last keep their places"
+
+
 # --- Policy at the moment of acting -----------------------------------------------------------------------
 def test_protected_and_backup_places_are_refused_at_the_moment_of_acting(tmp_path: Path) -> None:
     library(tmp_path / "photos", {"a": b"one", "safe/copy": b"one", "c": b"two", "free/copy-c": b"two"})
