@@ -18,12 +18,12 @@ from duplicates import listing
 from duplicates.models import FolderSearch
 from jobs.health import CONSUMER_RESTARTED
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WorkerHeartbeat
-from jobs.recovery_counting import recoveries
+from jobs.recovery_counting import RECOVERIES
 from jobs.wal_deciding import last_completed, wal_bytes
 from libraries.models import HashRun, LibraryRoot, LibraryState, ScanRequest, ScanSession
 from logbook.models import LogbookEvent
 from thumbnails.measuring import Figures, measure
-from thumbnails.render_counting import renders
+from thumbnails.render_counting import RENDERS
 from trash.models import Act, TrashItem
 from trash.space import freed_bytes, in_trash
 
@@ -97,7 +97,7 @@ def _lost_and_restarted() -> Metrics:
     lost = CounterMetricFamily(
         "dedupfs_lease_recoveries", "Rows that were taken back since their lease ran out.", labels=["table"]
     )
-    counted = recoveries()
+    counted = RECOVERIES.count()
     for table in LEASED:
         lost.add_metric([table], counted.get(table, 0))
     yield lost
@@ -167,8 +167,9 @@ def _duplicates() -> Metrics:
 # --- What is kept -----------------------------------------------------------------------------------------
 def _thumbnails(figures: Figures) -> Metrics:
     rendered = CounterMetricFamily("dedupfs_thumbnail_renders", "Renders that ended.", labels=["result"])
-    for result, count in renders().items():
-        rendered.add_metric([result], count)
+    counted = RENDERS.count()
+    for result in ("ready", "failed"):
+        rendered.add_metric([result], counted.get(result, 0))
     yield rendered
     yield _gauge("dedupfs_thumbnail_cache_files", "Thumbnails that are ready.", figures.thumbnails["ready"])
     yield _gauge("dedupfs_thumbnail_cache_bytes", "What they take.", figures.cache_bytes)

@@ -11,9 +11,9 @@ class JobsConfig(AppConfig):
         from database.objects import register, register_grants
         from jobs.enforcing import deletion_guards, grant_whitelist, guard_new_connection
         from jobs.objects import OBJECTS
-        from jobs.recovery_counting import OBJECTS as COUNTING
+        from jobs.recovery_counting import RECOVERIES
 
-        register(*OBJECTS, *COUNTING, *deletion_guards())
+        register(*OBJECTS, *RECOVERIES.objects, *deletion_guards())
         register_grants(grant_whitelist)
         import_module("jobs.handlers")
         _look_after_the_wal()

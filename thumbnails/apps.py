@@ -12,9 +12,9 @@ class ThumbnailsConfig(AppConfig):
         from jobs.living import register_chore
         from thumbnails import cleaning, evicting, rendering, tidying
         from thumbnails.objects import OBJECTS
-        from thumbnails.render_counting import OBJECTS as COUNTING
+        from thumbnails.render_counting import RENDERS
 
-        register(*OBJECTS, *COUNTING)
+        register(*OBJECTS, *RENDERS.objects)
         rendering.register()
         cleaning.register()
         with_each_sweep(tidying.tidy)

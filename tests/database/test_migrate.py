@@ -13,12 +13,12 @@ from pytest_django import Settings
 from database.errors import BackupFailed, NewerDatabase
 from database.migrating import migrate_with_backup, refuse_newer_database
 from database.objects import drift, make_room_before_migrate
-from jobs.recovery_counting import OBJECTS as RECOVERY_COUNTING
+from jobs.recovery_counting import RECOVERIES
 from logbook.models import LogbookEvent, write_event
 from tests import factories
 from tests.database.installations import Installation
 from tests.database.legacy import old_database
-from thumbnails.render_counting import OBJECTS as RENDER_COUNTING
+from thumbnails.render_counting import RENDERS
 
 MIGRATE = "from database.migrating import migrate_with_backup as m; m(print)"
 
@@ -142,7 +142,7 @@ def _forget_kinds() -> None:
     connection = connections["default"]
     make_room_before_migrate(using="default", plan=[object()])
     with connection.cursor() as cursor:
-        for each in (*RECOVERY_COUNTING, *RENDER_COUNTING):
+        for each in (*RECOVERIES.objects, *RENDERS.objects):
             cursor.execute(each.drop)
     MigrationExecutor(connection).migrate([("logbook", "0001_initial")])
     if connection.vendor == "sqlite":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 import yaml
@@ -19,31 +19,27 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from accounts.models import ApiToken, Role
 from database.clock import SecondsFromNow
 from duplicates import summary
+from frame import slow_figures
 from jobs import deciding
 from jobs.executing import sweep_all
 from jobs.models import IoRateLimit, Job, WalMaintenanceJob, WorkerHeartbeat
-from jobs.recovery_counting import recoveries
+from jobs.recovery_counting import RECOVERIES
 from libraries.models import HashRun, LibraryRoot, LibraryState, ScanRequest, ScanSession
 from libraries.names import to_text
+from logbook.counting import EventCount
 from logbook.models import write_event
 from tests import factories
 from tests.conftest import ROOT
 from tests.jobs.checkpoints import completed
 from tests.pages import logged_in
 from thumbnails.models import Thumbnail, ThumbnailCleanupJob
-from thumbnails.render_counting import renders
+from thumbnails.render_counting import RENDERS
 from trash.models import Act
 
 pytestmark = pytest.mark.django_db
 
 HOSTILE = to_text(b'a"b\\c\nd\re {x="1"} \xe9 <script> # HELP')
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_kept() -> None:
-    """What took long to add up is kept for a while, also past the end of a test."""
-    cache.clear()
 
 
 @pytest.fixture
@@ -277,9 +273,10 @@ def test_groups_that_take_long_to_add_up_are_not_added_up_by_each_scrape(
     script: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(*_arguments: object) -> bool:
-        time.sleep(0.5)  # what took so long is kept for ten seconds
+        time.sleep(0.5)  # what took so long is kept
         return True
 
+    monkeypatch.setattr(slow_figures, "QUICK_SECONDS", 0.05)
     monkeypatch.setattr(summary, "bring_up_to_date", slow)
     with CaptureQueriesContext(connection) as both:
         read(script)
@@ -288,13 +285,11 @@ def test_groups_that_take_long_to_add_up_are_not_added_up_by_each_scrape(
 
 
 @pytest.mark.parametrize(
-    ("count", "index"), [(recoveries, "ix_logbook_events_recovered"), (renders, "ix_logbook_events_rendered")]
+    ("counted", "index"), [(RECOVERIES, "ix_logbook_events_recovered"), (RENDERS, "ix_logbook_events_rendered")]
 )
-def test_what_only_the_logbook_knows_is_counted_by_an_index_of_its_own(
-    count: Callable[[], dict[str, int]], index: str
-) -> None:
+def test_what_only_the_logbook_knows_is_counted_by_an_index_of_its_own(counted: EventCount, index: str) -> None:
     with CaptureQueriesContext(connection) as asked:
-        count()
+        counted.count()
     if connection.vendor == "sqlite":
         for each in asked.captured_queries:
             with connection.cursor() as cursor:
