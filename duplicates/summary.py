@@ -30,6 +30,8 @@ MOST = 10_000
 MOST_WALKED = 200_000
 #: Where more than this share of the index is new, counting everything is quicker than counting what is new.
 RECOUNT_SHARE = 4
+#: Before every digest.
+_START: Digest = ("", b"")
 #: The digests that noted files had, and those they have now.
 _TAKE = """
 INSERT INTO touched_digests
@@ -73,6 +75,7 @@ class _Counting:
         self.groups = GroupCounter(using)
         self.is_sqlite = self.groups.is_sqlite
         self._do, self._ask = self.groups.do, self.groups.ask
+        self._walk_end: Digest | None = _START
 
     def transaction(self) -> AbstractContextManager[None]:
         return transaction_on("count") if self.using == EXECUTOR else transaction.atomic(using=self.using)
@@ -127,7 +130,8 @@ class _Counting:
             # What is noted so far is counted on the way; what comes later is noted, and counted at the end.
             self._do("DELETE FROM duplicate_changes")
             self._do("UPDATE duplicate_summary SET counted_file_id = %s", [self._last_file()])
-        after = (state.recounted_algorithm, bytes(state.recounted_hash or b""))
+            self._walk_end = _START
+        after = (state.recounted_algorithm, bytes(state.recounted_hash)) if state.recounted_hash else _START
         self.groups.clear()
         end = self._end_of_walk(after)
         where, parameters = between(after, end)
@@ -154,7 +158,12 @@ class _Counting:
             )
 
     def _end_of_walk(self, after: Digest) -> Digest | None:
-        """The last digest of those to be looked at now; None where few are left."""
+        """Up to which digest to look now; None where few are left. It is looked for once for several portions."""
+        if self._walk_end is not None and self._walk_end <= after:
+            self._walk_end = self._next_end(after)
+        return self._walk_end
+
+    def _next_end(self, after: Digest) -> Digest | None:
         where, parameters = between(after, None)
         rows = self._ask(
             f"SELECT hash_algorithm, content_hash FROM library_files WHERE content_hash IS NOT NULL AND {where}"
