@@ -135,7 +135,7 @@ class ReaderPool:
         self._expand = expand
         #: With the key of each, and whether it takes a moment at the most.
         self._tasks: deque[tuple[int, Task, bool]] = deque()
-        self._answers: SimpleQueue[Event | None] = SimpleQueue()
+        self._answers: SimpleQueue[Event | Exception] = SimpleQueue()
         self._waiting = 0
         self._unfinished = 0
         self._lock = Lock()
@@ -175,13 +175,13 @@ class ReaderPool:
         os.write(self._wake_out, b".")
 
     def next(self, timeout: float) -> Event | None:
-        """The next answer, or None where there is none for so long. Raises `ReadersGone`."""
+        """The next answer, or None where there is none for so long. Raises what the pool ended of, as `ReadersGone`."""
         try:
             event = self._answers.get(timeout=timeout)
         except Empty:
             return None
-        if event is None:
-            raise ReadersGone
+        if isinstance(event, Exception):
+            raise event
         with self._lock:
             self._waiting -= 1
             held_back = self._waiting == self._most_answers - 1
@@ -208,6 +208,13 @@ class ReaderPool:
 
     # --- The thread's side --------------------------------------------------------------------------------
     def _run(self) -> None:
+        try:
+            self._keep_busy()
+        except Exception as error:  # whoever waits for answers has to know that none will come
+            self._is_broken = True
+            self._answers.put(error)
+
+    def _keep_busy(self) -> None:
         poll = select.poll()
         for end in (self._wake_in, *self._readers.ends):
             poll.register(end, select.POLLIN)
@@ -220,9 +227,7 @@ class ReaderPool:
                 try:
                     self._take(end, *receive(end))
                 except EOFError:
-                    self._is_broken = True
-                    self._answers.put(None)
-                    return
+                    raise ReadersGone from None
             self._hand_out()
 
     def _take(self, end: int, key: int, what: str, value: Any, blocks: int) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from database.portions import portions
 from libraries.readers import ReaderPool, Task
 from libraries.reading import UNIT_FILES, SeenRow, Trouble
 
 #: The first units are short, so that every reader has something to do soon.
 FIRST_FILES = 200
 UNIT_FOLDERS = 64
+#: What is left is cut into so many tasks where it can be, so that no reader is idle while another has all of it.
+LEAST_TASKS = 4
 #: Every walking task has this key; tasks for small files have keys of their own above it.
 WALK = 0
 
@@ -48,8 +51,8 @@ class Walk:
         self.units += 1
         left: list[bytes] = value[0]
         most_files = FIRST_FILES if self.units < 4 else UNIT_FILES
-        for start in range(0, len(left), UNIT_FOLDERS):
-            yield self._task(left[start : start + UNIT_FOLDERS], most_files)
+        for some in portions(left, min(UNIT_FOLDERS, 1 + len(left) // LEAST_TASKS)):
+            yield self._task(some, most_files)
 
-    def _task(self, folders: list[bytes], most_files: int) -> Task:
+    def _task(self, folders: Sequence[bytes], most_files: int) -> Task:
         return ("walk", *self.rules, most_files, folders)

@@ -14,6 +14,7 @@ from blake3 import blake3
 from pytest_django import Settings
 
 from libraries.readers import Done, Failed, Read, ReaderPool, ReadersGone, reader_count
+from libraries.walking import Walk
 from tests.tree import tree
 from tests.waiting import until
 
@@ -101,6 +102,28 @@ def test_a_killed_reader_is_noticed(tmp_path: Path) -> None:
         os.kill(busy, signal.SIGKILL)
         with pytest.raises(ReadersGone, match="out of memory"):
             pool.next(timeout=10)
+
+
+def test_a_fault_in_the_pool_reaches_the_caller_instead_of_leaving_it_to_wait(tmp_path: Path) -> None:
+    tree(tmp_path, {"a": b"a"})
+
+    def expand(_: Any) -> Any:
+        raise ValueError("no way to go on")
+
+    with ReaderPool(2, expand) as pool:
+        pool.submit(1, hash_task(tmp_path / "a"))
+        with pytest.raises(ValueError, match="no way to go on"):
+            pool.next(timeout=10)
+
+
+def test_what_is_left_of_a_walk_is_spread_over_the_readers() -> None:
+    walk = Walk(b"/root", (), 0, None)
+    left = [str(number).encode() for number in range(1000)]
+    for count in (0, 1, 2, 3, 9, 64, 255, 1000):
+        cut = [task[-1] for task in walk.expand((left[:count],))]
+        assert [folder for folders in cut for folder in folders] == left[:count]
+        assert len(cut) >= min(count, 3), "not all of it in one reader's hands"
+        assert all(len(folders) <= 64 for folders in cut)
 
 
 def is_running(pid: int) -> bool:
