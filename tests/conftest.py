@@ -20,8 +20,10 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from accounts.models import Role
+from duplicates import folder_pairs, listing
 from frame import slow_figures
 from tests.pages import logged_in
+from trash import space
 
 Consumers = Callable[..., subprocess.Popen[str]]
 Manage = Callable[..., subprocess.CompletedProcess[str]]
@@ -34,10 +36,25 @@ BELOW_WATCHED = (
     "scan_errors", "hash_runs", "trash_items", "removed_folders", "acts", "plans", "plan_files", "plan_folders",
     "folder_pairs",
 )  # fmt: skip
+#: After how long a page shows what it has found so far, and a consumer looks at its other queues.
+PATIENCE = (
+    "dedupfs_site.first_steps_showing.PATIENCE_SECONDS", "dedupfs_site.overview_showing.TOTALS_SECONDS",
+    "dedupfs_site.safe_space.PATIENCE_SECONDS", "duplicates.folder_planning.NAMING_SECONDS",
+    "duplicates.group_views.PATIENCE_SECONDS", "duplicates.ignoring_all.SECONDS",
+    "duplicates.listing.LONGEST_SEARCH_SECONDS", "duplicates.living_groups.SECONDS",
+    "duplicates.rule_showing.PREVIEW_SECONDS", "jobs.executing.TURN_SECONDS", "thumbnails.formats.ASKING_SECONDS",
+    "trash.listing.PATIENCE_SECONDS", "trash.listing.SELECTION_SECONDS",
+)  # fmt: skip
+#: The same, where it is the default of their last argument.
+PATIENT = (folder_pairs.files, listing.totals, space.last_copies, space.read_space)
 ROOT = Path(__file__).resolve().parent.parent
 
 hypothesis_settings.register_profile(
-    "test", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    "test",
+    deadline=None,
+    print_blob=True,
+    # How quickly examples are made says how busy the machine is, not what is wrong with a test.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 hypothesis_settings.register_profile("torture", hypothesis_settings.get_profile("test"), max_examples=2000)
 hypothesis_settings.load_profile(os.environ.get("DEDUPFS_TEST_PROFILE", "test"))
@@ -134,6 +151,17 @@ def _flush_keeps_quiet() -> Iterator[None]:
     """Emptying the tables is no migration: nothing needs to be put back, and it happens a thousand times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("django.core.management.commands.flush.emit_post_migrate_signal", lambda *_, **__: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nobody_is_in_a_hurry() -> Iterator[None]:
+    """On a slow machine the time would be up in the middle; whoever tests what is shown then says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in PATIENCE:
+            patch.setattr(name, 3600.0)
+        for verb in PATIENT:
+            patch.setattr(verb, "__defaults__", (*(verb.__defaults__ or ())[:-1], 3600.0))
         yield
 
 

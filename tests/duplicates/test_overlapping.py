@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import connections
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from database.routing import EXECUTOR
@@ -237,7 +237,7 @@ TREES = st.dictionaries(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(first=TREES, second=TREES)
 def test_figures_equal_a_plain_recount(first: dict[str, str], second: dict[str, str]) -> None:
     FolderPair.objects.all().delete()
