@@ -26,7 +26,7 @@ def database_away() -> Iterator[None]:
     chosen = connections["default"].settings_dict
     connections.close_all()
     if chosen["ENGINE"].endswith("sqlite3"):
-        lock = sqlite3.connect(chosen["NAME"], isolation_level=None)
+        lock = sqlite3.connect(chosen["NAME"], isolation_level=None, timeout=60)
         lock.execute("BEGIN EXCLUSIVE")
         try:
             yield
@@ -55,13 +55,19 @@ def test_a_job_survives_a_database_that_is_away_for_longer_than_its_lease(
     until(gate.with_suffix(".reached").exists, "the second step")
     with database_away():
         gate.touch()
-        until(lambda: "could not be renewed" in (tmp_path / "consumer-0.log").read_text(), "a renewal to fail")
+        until(lambda: _told_of_renewal(tmp_path / "consumer-0.log"), "a renewal to fail")
         ends = time.monotonic() + 4
         until(lambda: time.monotonic() > ends, "the lease to be over")
     until(lambda: Job.objects.filter(pk=job.pk, status="completed").exists(), "the job to be done")
     assert consumer.poll() is None, "the consumer lived on"
     assert steps_taken(job) == list(range(STEPS))
     assert moves(job)[-1] == ("running", "completed")
+
+
+def _told_of_renewal(log: Path) -> bool:
+    """That it failed: in time for another try, or as late as only a busy machine has it."""
+    words = ("could not be renewed yet", "could not be reached before the lease ran out")
+    return any(each in log.read_text() for each in words)
 
 
 def test_a_short_outage_costs_no_lease(start_consumer: Consumers, tmp_path: Path) -> None:
