@@ -89,7 +89,8 @@ def statuses(installation: Installation) -> list[tuple[str | None, ...]]:
     ("lease_seconds", "told", "code"),
     [
         ("60", "The outcome of j can't be written yet", "DATABASE_UNAVAILABLE"),
-        ("3", "Unhandled exception in task", "LEASE_EXPIRED"),
+        # Long enough to live until the disk is full.
+        ("10", "Unhandled exception in task", "LEASE_EXPIRED"),
     ],
     ids=["for a moment", "for longer than the lease"],
 )
