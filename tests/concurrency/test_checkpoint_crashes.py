@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
+from pytest_django.fixtures import Settings
 
 from jobs.executing import sweep_all
 from jobs.models import WalMaintenanceJob
@@ -67,7 +68,7 @@ def lines(racer: subprocess.Popen[str], count: int) -> list[str]:
 
 
 def test_eight_that_ask_and_carry_out_at_once_never_have_two_active_rows(
-    child_environment: dict[str, str], tmp_path: Path
+    child_environment: dict[str, str], tmp_path: Path, settings: Settings
 ) -> None:
     gates = [tmp_path / "first", tmp_path / "second"]
     command = [sys.executable, "-m", "tests.concurrency.checkpoint_racer"]
@@ -90,6 +91,8 @@ def test_eight_that_ask_and_carry_out_at_once_never_have_two_active_rows(
     assert set(counts) <= {"0", "1"}
     assert len(counts) == (RACERS * 15 if is_sqlite else 0)
     if is_sqlite:
+        # One that was busy may be left, asked for before another was completed: it keeps no distance to that here.
+        settings.WAL_INTERVAL_SECONDS = 0
         WalMaintenanceJob.objects.filter(status="retryable").update(retry_after=None)
         carry_out()
         assert set(WalMaintenanceJob.objects.values_list("status", flat=True)) == {"completed"}
