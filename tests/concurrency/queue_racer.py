@@ -52,18 +52,24 @@ def cancel(seed: int) -> None:
 
 
 def work(seed: int) -> None:
-    """Claim and end jobs in every way there is, and sweep as consumers do."""
+    """Claim and end jobs in every way there is, and sweep as consumers do: until one was completed at the least. Who
+    finds nothing to do asks for it, since all others may have ended or have cancelled everything."""
     dice = random.Random(seed)
-    for _ in range(40):
+    turns = is_completed = 0
+    while turns < 40 or not is_completed:
+        turns += 1
         lease = Job.objects.filter(kind="scan").claim("worker")
         if lease is None:
             sweep_all()
+            queueing.submit(dice.choice(LIBRARIES), 0, actor="worker")
             continue
         try:
             if dice.random() < 0.3:
                 lease.release("WORKER_STOPPED", "stopped")
             else:
-                lease.finish(dice.choice(["completed", "failed"]))
+                outcome = dice.choice(["completed", "failed"])
+                lease.finish(outcome)
+                is_completed += outcome == "completed"
         except LeaseLost:
             print("lost", flush=True)
 
