@@ -60,10 +60,11 @@ def test_what_must_never_be_in_a_log_is_found_there(line: str, tmp_path: Path) -
 
 
 def _is_over(state: Path) -> bool:
-    """Nothing waits and nothing runs, and the library was scanned."""
+    """Nothing waits and nothing runs, the library was scanned, and no hash job is yet to follow."""
     unfinished = "SELECT COUNT(*) FROM jobs WHERE status IN ('pending', 'running', 'retryable')"
     scanned = "SELECT COUNT(*) FROM scan_requests WHERE status = 'completed'"
-    return rows(state, unfinished) == [(0,)] and rows(state, scanned) == [(2,)]
+    following = "SELECT COUNT(*) FROM hash_states WHERE is_due"
+    return rows(state, f"SELECT ({unfinished}), ({scanned}), ({following})") == [(0, 2, 0)]
 
 
 def _manage(settings: dict[str, str], *words: str) -> None:
