@@ -181,7 +181,7 @@ def test_a_killed_eviction_leaves_nothing_that_does_not_mend_itself(
     Thumbnail.objects.update(bytes_size=1 << 20)
     code = "import django; django.setup(); from thumbnails.evicting import evict; evict()"
     more = {"DEDUPFS_CRASH_POINT": point, "DEDUPFS_THUMBNAIL_CACHE_MB": "1"}
-    victim = subprocess.run([sys.executable, "-c", code], env={**environment, **more}, timeout=60)
+    victim = subprocess.run([sys.executable, "-c", code], env={**environment, **more}, timeout=120)
     assert victim.returncode == -signal.SIGKILL
     ended = subprocess.run([sys.executable, "-c", code], env={**environment, **more, "DEDUPFS_CRASH_POINT": ""})
     assert ended.returncode == 0
