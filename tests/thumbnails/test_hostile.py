@@ -22,7 +22,8 @@ from thumbnails import render_errors, render_pool
 from thumbnails.render_pool import RenderError, close_all, render
 
 CODES = {value for name, value in vars(render_errors).items() if name.isupper() and isinstance(value, str)}
-SECONDS = {"image": 2, "video": 3}
+#: A child that had to be killed is replaced, and the next one has to start in this time as well.
+SECONDS = {"image": 5, "video": 6}
 MEMORY_BYTES = 256 << 20
 #: What the libraries themselves take, before there is a picture.
 LIBRARIES_BYTES = 128 << 20

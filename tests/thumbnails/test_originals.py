@@ -285,9 +285,12 @@ def test_a_disk_that_dies_in_the_middle_breaks_the_answer_off(
     operator: Client, library: LibraryRoot, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever keeps the process from reading on, it is stopped here."""
-    monkeypatch.setattr(settings, "ORIGINAL_SECONDS", 1)
-    answer = operator.get(put(library, "a.mp4"))
-    got = broken_off(answer, lambda: os.kill(children()[0], signal.SIGSTOP))
+
+    def die() -> None:
+        monkeypatch.setattr(settings, "ORIGINAL_SECONDS", 1)  # only now: to start it may take longer
+        os.kill(children()[0], signal.SIGSTOP)
+
+    got = broken_off(operator.get(put(library, "a.mp4")), die)
     assert CONTENT.startswith(got)
     assert len(got) < len(CONTENT)
     assert "not read to its end" in caplog.text
@@ -337,7 +340,7 @@ def test_one_that_can_not_be_killed_is_not_waited_for_and_keeps_its_place(
 # --- A real web server ------------------------------------------------------------------------------------
 @pytest.fixture
 def server(child_environment: dict[str, str], tmp_path: Path) -> Iterator[Gunicorn]:
-    started = Gunicorn({**child_environment, "DEDUPFS_ORIGINAL_SECONDS": "1"}, tmp_path / "gunicorn.log")
+    started = Gunicorn({**child_environment, "DEDUPFS_ORIGINAL_SECONDS": "10"}, tmp_path / "gunicorn.log")
     yield started.wait_ready()
     started.stop()
 

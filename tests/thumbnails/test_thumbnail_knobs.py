@@ -53,7 +53,7 @@ def test_the_limits_of_a_picture(run_manage: Manage, tmp_path: Path) -> None:
 def test_the_time_of_a_video(run_manage: Manage, tmp_path: Path) -> None:
     video = tmp_path / "video.mp4"
     video.write_bytes(sample("mp4"))
-    answers = rendered(run_manage, video, "video", is_frozen=True, DEDUPFS_THUMBNAIL_VIDEO_SECONDS="6")
+    answers = rendered(run_manage, video, "video", is_frozen=True, DEDUPFS_THUMBNAIL_VIDEO_SECONDS="15")
     assert answers == ["fine", "THUMB_TIMED_OUT"]
 
 
