@@ -39,7 +39,7 @@ def run_hash(child_environment: dict[str, str]) -> Run:
     def run(**more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "tests.libraries.hash_runner"]
         return subprocess.run(
-            command, env={**child_environment, **more}, cwd=ROOT, capture_output=True, text=True, timeout=60
+            command, env={**child_environment, **more}, cwd=ROOT, capture_output=True, text=True, timeout=120
         )
 
     return run

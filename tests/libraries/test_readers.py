@@ -19,6 +19,8 @@ from tests.tree import tree
 from tests.waiting import until
 
 MIB = 1 << 20
+#: Readers have to be started, which takes a busy machine a while.
+SECONDS = 60
 
 
 def stamped(path: Path) -> tuple[bytes, bytes, int, int]:
@@ -33,7 +35,7 @@ def hash_task(path: Path, stride: int = 0) -> tuple[Any, ...]:
 def answers(pool: ReaderPool) -> list[Any]:
     found = []
     while pool.in_hand:
-        event = pool.next(timeout=10)
+        event = pool.next(timeout=SECONDS)
         assert event is not None
         found.append(event)
     return found
@@ -64,13 +66,13 @@ def test_a_reader_in_strides_reads_on_only_when_it_may(tmp_path: Path) -> None:
     tree(tmp_path, {"a": os.urandom(5 * MIB)})
     with ReaderPool(1) as pool:
         pool.submit(1, hash_task(tmp_path / "a", stride=2 * MIB))
-        assert pool.next(timeout=10) == Read(1, 2 * MIB)
+        assert pool.next(timeout=SECONDS) == Read(1, 2 * MIB)
         assert pool.next(timeout=0.3) is None, "it waits"
         assert pool.doing() == [str(tmp_path / "a")]
         pool.grant(1)
-        assert pool.next(timeout=10) == Read(1, 2 * MIB)
+        assert pool.next(timeout=SECONDS) == Read(1, 2 * MIB)
         pool.grant(1)
-        assert pool.next(timeout=10) == Done(1, blake3((tmp_path / "a").read_bytes()).digest())
+        assert pool.next(timeout=SECONDS) == Done(1, blake3((tmp_path / "a").read_bytes()).digest())
 
 
 def test_a_short_task_is_given_ahead_of_time_and_a_long_one_waits_for_an_idle_reader(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_a_short_task_is_given_ahead_of_time_and_a_long_one_waits_for_an_idle_re
     tree(tmp_path, {name: os.urandom(100) for name in "abcd"})
     with ReaderPool(1) as pool:
         pool.submit(0, hash_task(tmp_path / "a"))
-        assert isinstance(pool.next(timeout=10), Done)
+        assert isinstance(pool.next(timeout=SECONDS), Done)
         (reader,) = pool._readers.pids.values()
         os.kill(reader, signal.SIGSTOP)
         for key, name, is_short in ((1, "a", True), (2, "b", True), (3, "c", True), (4, "d", False)):
@@ -87,7 +89,7 @@ def test_a_short_task_is_given_ahead_of_time_and_a_long_one_waits_for_an_idle_re
         os.kill(reader, signal.SIGCONT)
         assert [event.key for event in answers(pool)] == [1, 2, 3, 4]
         pool.submit(5, hash_task(tmp_path / "a", stride=10))
-        assert pool.next(timeout=10) == Read(5, 100)
+        assert pool.next(timeout=SECONDS) == Read(5, 100)
         pool.submit(6, hash_task(tmp_path / "b"), is_short=True)
         pool.grant(5)
         assert [event.key for event in answers(pool)] == [5, 6], "leave is not taken for a task, nor a task for leave"
@@ -97,11 +99,11 @@ def test_a_killed_reader_is_noticed(tmp_path: Path) -> None:
     tree(tmp_path, {"a": os.urandom(3 * MIB)})
     with ReaderPool(2) as pool:
         pool.submit(1, hash_task(tmp_path / "a", stride=MIB))
-        assert pool.next(timeout=10) == Read(1, MIB)
+        assert pool.next(timeout=SECONDS) == Read(1, MIB)
         (busy,) = (pool._readers.pids[each] for each in pool._busy)
         os.kill(busy, signal.SIGKILL)
         with pytest.raises(ReadersGone, match="out of memory"):
-            pool.next(timeout=10)
+            pool.next(timeout=SECONDS)
 
 
 def test_a_fault_in_the_pool_reaches_the_caller_instead_of_leaving_it_to_wait(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_a_reader_that_hangs_is_killed_when_the_work_ends(tmp_path: Path) -> Non
     tree(tmp_path, {"a": os.urandom(3 * MIB)})
     with ReaderPool(2) as pool:
         pool.submit(1, hash_task(tmp_path / "a", stride=MIB))
-        assert pool.next(timeout=10) == Read(1, MIB)
+        assert pool.next(timeout=SECONDS) == Read(1, MIB)
         pids = list(pool._readers.pids.values())
         (busy,) = (pool._readers.pids[each] for each in pool._busy)
         os.kill(busy, signal.SIGSTOP)
@@ -150,7 +152,7 @@ import signal, sys
 from libraries.readers import ReaderPool
 with ReaderPool(2) as pool:
     pool.submit(1, ("sample", b"/", b"nowhere", 1, 1))
-    pool.next(timeout=10)
+    pool.next(timeout=60)
     print(*pool._readers.pids.values(), flush=True)
     signal.pause()
 """

@@ -121,7 +121,7 @@ def test_ctrl_c_lets_the_batch_end_and_gives_the_rest_back(tmp_path: Path, child
         until(lambda: Job.objects.filter(status="running").exists(), "the scan to begin")
         until(lambda: Job.objects.filter(worker_heartbeat_at__isnull=False).exists(), "its lease")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 1, said
     assert Job.objects.get().status == "retryable"
     assert ScanRequest.objects.get().status == "pending"
