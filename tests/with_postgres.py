@@ -7,6 +7,7 @@ asks for.
 
 from __future__ import annotations
 
+import atexit
 import os
 import pwd
 import shutil
@@ -38,9 +39,13 @@ def as_server_user(command: list[str]) -> list[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody else is given as long as this process lives. Servers can listen there all the same: they say,
+    as this does, that an address may be used again."""
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    atexit.register(probe.close)
+    return int(probe.getsockname()[1])
 
 
 @contextmanager
