@@ -62,13 +62,15 @@ def supervise() -> Iterator[Supervise]:
 
 
 def test_supervisor_gives_up_a_web_server_that_never_comes_up(tmp_path: Path, supervise: Supervise) -> None:
-    consumer = f"import os; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); {WAIT}"
-    supervisor = supervise("raise SystemExit(3)", consumer, answers="False")
+    pid, ready = str(tmp_path / "pid"), str(tmp_path / "ready")
+    consumer = f"import os; open({pid!r}, 'w').write(str(os.getpid())); os.rename({pid!r}, {ready!r}); {WAIT}"
+    web = f"import os, time\nwhile not os.path.exists({ready!r}): time.sleep(0.01)\nraise SystemExit(3)"
+    supervisor = supervise(web, consumer, answers="False")
     output, errors = supervisor.communicate(timeout=90)
     assert supervisor.returncode == 1
     assert errors.splitlines()[-1] == "the web server can't be started; the lines above say why"
     assert output.splitlines() == ["web_restarted 3", "web_restarted 3"]
-    assert not is_alive(int((tmp_path / "pid").read_text()))
+    assert not is_alive(int((tmp_path / "ready").read_text()))
 
 
 def test_supervisor_ends_a_child_that_does_not_stop(tmp_path: Path, supervise: Supervise) -> None:
@@ -104,7 +106,7 @@ def test_supervisor_clears_what_a_dead_child_left_behind(tmp_path: Path, supervi
         "ready\n",
         "consumer_restarted SIGKILL\n",
     }
-    assert not is_alive(int(helper.read_text()))
+    until(lambda: not is_alive(int(helper.read_text())), "the end of what it left behind")
     supervisor.terminate()
     assert supervisor.wait(timeout=90) == 0
 
