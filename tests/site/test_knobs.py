@@ -15,7 +15,7 @@ from jobs.models import Job, WorkerHeartbeat
 from libraries.models import ScanRequest
 from tests import factories
 from tests.conftest import ROOT, Consumers, Manage
-from tests.waiting import until
+from tests.waiting import DEADLINE_SECONDS, until
 
 pytestmark = pytest.mark.django_db
 
@@ -122,7 +122,7 @@ def test_a_consumer_leaves_after_its_stop_seconds_even_if_a_handler_hangs(
     consumer = start_consumer(DEDUPFS_STOP_SECONDS="1")
     until(gate.with_suffix(".reached").exists, "the handler")
     consumer.send_signal(signal.SIGTERM)
-    consumer.wait(timeout=30)
+    consumer.wait(timeout=DEADLINE_SECONDS)
     job.refresh_from_db()
     assert job.status == "running", "it could not give the row back; the lease will run out"
 
