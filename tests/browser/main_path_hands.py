@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.stillness import settle
 from tests.waiting import until
 
 #: Something that a consumer has to do first may take as long as this on a busy machine.
@@ -86,6 +87,7 @@ class Hands:
             shown = self.rows.count()
             self.press(self.more)
             expect(self.rows.nth(shown)).to_be_visible()
+            settle(self.page)
         return self.names()
 
     def names(self) -> list[str]:

@@ -83,6 +83,7 @@ def test_rows_are_searched_filtered_chosen_and_followed(visit: Visit) -> None:
     page.get_by_role("searchbox").fill(key)
     page.keyboard.press("Enter")
     expect(page.locator("#result_list tbody tr")).to_have_count(1)
+    page.wait_for_load_state()  # before that its scripts count nothing
     page.locator("#action-toggle").check()
     expect(page.locator(".action-counter")).to_have_text("1 of 1 selected")
     page.get_by_role("link", name="photos-0").click()

@@ -14,6 +14,7 @@ from jobs.models import Job, WorkerHeartbeat
 from logbook.models import LogbookEvent, write_event
 from tests import factories
 from tests.browser.conftest import Visit
+from tests.browser.stillness import settle
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +32,8 @@ def many_jobs(count: int) -> list[str]:
 
 
 def rows_of(page: Page) -> list[str]:
+    """The jobs that are shown, once the page is there as a whole."""
+    page.wait_for_load_state()
     ids: list[str] = page.locator("tr[id^='job-']").evaluate_all("rows => rows.map(row => row.id.slice(4))")
     return ids
 
@@ -42,6 +45,7 @@ def test_load_more_appends_rows_until_the_end(visit: Visit) -> None:
     for shown in (75, 120):
         page.get_by_role("link", name="Load more").click()
         expect(page.locator("tr[id^='job-']")).to_have_count(shown)
+        settle(page)
     expect(page.get_by_role("link", name="Load more")).to_have_count(0)
     assert rows_of(page) == wanted
 
@@ -77,7 +81,8 @@ def test_load_more_works_without_javascript(visit: Visit) -> None:
     page = visit(factories.user(), **NO_SCRIPT)
     seen = rows_of(page)
     while page.get_by_role("link", name="Load more").count():
-        page.get_by_role("link", name="Load more").click()
+        with page.expect_navigation():
+            page.get_by_role("link", name="Load more").click()
         seen += rows_of(page)
     assert seen == wanted
     expect(page.get_by_role("link", name="Back to the newest")).to_be_visible()
