@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests import factories
 from tests.browser.main_path_disk import SLOW_PACE, Photos
 from tests.browser.main_path_hands import Hands
+from tests.browser.stillness import hold_still
 
 RULES = "Originals before copies"
 #: Three of the last ten groups, counted from the end.
@@ -65,6 +66,7 @@ def _fact(hands: Hands, name: str) -> Locator:
 def cancel(hands: Hands) -> None:
     """It really runs, and would for minutes."""
     page = hands.page
+    hold_still(page)
     hands.press(page.locator("#slot-job"))
     hands.sees(page.get_by_role("heading", level=1, name="Hash"))
     hands.waits_for(page.locator("#job-head .pill", has_text="Running"))

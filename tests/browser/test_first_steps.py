@@ -18,6 +18,7 @@ from jobs.models import WorkerHeartbeat
 from libraries.models import LibraryRoot, LibraryState
 from tests import factories
 from tests.browser.conftest import Visit
+from tests.browser.stillness import hold_still, settle
 from tests.conftest import Consumers
 from tests.duplicates.contents import copies
 from tests.tree import tree
@@ -132,6 +133,7 @@ def test_the_page_asks_once_at_a_time_and_keeps_the_focus(visit: Visit, disk: Pa
     expect(page.get_by_text("No consumer is alive")).to_have_count(0)
     expect(page.locator("#hint-next")).to_be_focused()
     assert {url.partition("//")[2].partition("/")[2] for url in asked} == {"first-steps/?hint=2"}
+    hold_still(page)
     page.keyboard.press("Enter")
     expect(page.locator("#tour")).to_contain_text("Hint 3 of 3")
 
@@ -170,8 +172,11 @@ def test_the_add_form_takes_a_folder_from_the_picker(visit: Visit, disk: Path, o
     if not options:
         page.get_by_label("Name").fill("typed before")
     page.get_by_role("link", name="Browse…").click()
+    expect(page.get_by_role("link", name="caf\\xe9")).to_be_visible()
+    settle(page)
     page.get_by_role("link", name="caf\\xe9").click()
     expect(page.locator(".picker-here")).to_have_text("caf\\xe9")
+    settle(page)
     page.get_by_role("link", name="Use this folder").click()
     expect(page.locator("#folder-field .path")).to_contain_text("caf\\xe9")
     expect(page.locator("#picker")).to_have_count(0)

@@ -17,6 +17,7 @@ from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, 
 from libraries.names import to_text
 from tests import factories
 from tests.browser.conftest import Visit
+from tests.browser.stillness import hold_still
 
 pytestmark = pytest.mark.django_db
 
@@ -104,6 +105,7 @@ def test_queue_follows_what_runs_and_stops_asking(visit: Visit) -> None:
     expect(page.locator("#queue")).to_contain_text("10 %")
     saw(session, 300)
     expect(page.locator("#queue")).to_contain_text("30 %")
+    hold_still(page)
     page.get_by_role("button", name="Cancel second").click()
     expect(page.get_by_text("The scan of “second” is cancelled")).to_be_visible()
     end(lease, session)

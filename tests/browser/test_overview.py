@@ -10,17 +10,13 @@ from jobs.models import Job
 from libraries.models import LibraryState
 from tests import factories
 from tests.browser.conftest import Visit
+from tests.browser.stillness import HIDE, hold_still
 from tests.browser.test_reach import look_at
 from tests.duplicates.plans import copies, rule_set
 from tests.site.overviews import a_consumer, everything, library
 
 pytestmark = pytest.mark.django_db
 NO_SCRIPT: dict[str, Any] = {"java_script_enabled": False}
-#: What a hidden tab looks like to its page; a headless browser has no tabs to hide.
-HIDE = """(is_hidden) => {
-  Object.defineProperty(document, 'hidden', {value: is_hidden, configurable: true});
-  document.dispatchEvent(new Event('visibilitychange'));
-}"""
 
 
 def test_what_can_be_won_comes_after_the_page_by_itself(visit: Visit) -> None:
@@ -41,7 +37,8 @@ def test_while_it_is_counted_its_place_is_kept(visit: Visit, width: int, is_know
     page = visit(factories.user(), "/account/password/", viewport={"width": width, "height": 800})
     held: list[Route] = []
     page.route("**/?count=1", lambda route: held.append(route))
-    page.goto("/")
+    with page.expect_request("**/?count=1"):
+        page.goto("/")
     tile, skeleton = page.locator("#to-win"), page.locator("#to-win .skeleton")
     expect(skeleton).to_be_visible()
     before = tile.bounding_box()
@@ -128,6 +125,7 @@ def test_a_job_is_cancelled_by_click(visit: Visit, options: dict[str, Any]) -> N
     library()
     job, _lease = factories.running_job("thumbnail")
     page = visit(factories.user("otto", Role.OPERATOR), "/", **options)
+    hold_still(page)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("This job was cancelled.")).to_be_visible()
     assert Job.objects.get(pk=job.pk).status == "cancelled"
