@@ -30,7 +30,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 #: How long a page may take to show what it should, on a machine that is busy with other tests.
-PATIENCE_MILLISECONDS = 20_000
+PATIENCE_MILLISECONDS = 60_000
 
 
 class Visit(Protocol):
