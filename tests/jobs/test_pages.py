@@ -17,6 +17,8 @@ from tests import factories
 pytestmark = pytest.mark.django_db
 
 HTMX = {"HX-Request": "true"}
+#: How long ago something was that a test has just done; the first page takes a busy machine some seconds.
+AGO = r"(?:just now|\d+ s ago)"
 HOSTILE = "<script>alert('x')</script> & \"quotes\""
 
 
@@ -75,8 +77,9 @@ def test_list_shows_every_column_of_a_job(viewer: Client) -> None:
     lease.renew(1500, 2000)
     lease.finish("failed", code="WORKER_FAILURE", message="disk")
     words = words_of(text_of(viewer, "/jobs/"))
-    for part in ("Hash", job.pk[:8], "Failed", "1,500 / 2,000", "75 %", "just now", "factory", "WORKER_FAILURE"):
+    for part in ("Hash", job.pk[:8], "Failed", "1,500 / 2,000", "75 %", "factory", "WORKER_FAILURE"):
         assert part in words, part
+    assert re.search(AGO, words)
 
 
 def test_list_filters_by_kind_and_status_in_the_address(viewer: Client) -> None:
@@ -224,8 +227,8 @@ def test_job_shows_its_lease_while_it_runs(viewer: Client) -> None:
     html = text_of(viewer, f"/jobs/{job.pk}/")
     words = words_of(html)
     assert lease.worker_id in words
-    assert re.search(r"ends in \d+ (s|min) · last heartbeat just now", words)
-    assert "taken just now by" in words
+    assert re.search(rf"ends in \d+ (s|min) · last heartbeat {AGO}", words)
+    assert re.search(f"taken {AGO} by", words)
     assert int(re.findall(r'class="meter is-ok" max="1000" value="(\d+)"', html)[0]) > 900
     factories.expire(job)
     html = text_of(viewer, f"/jobs/{job.pk}/")
