@@ -26,6 +26,13 @@ pytestmark = pytest.mark.django_db
 ME = f"{pwd.getpwuid(os.getuid()).pw_name} (command line)"
 
 
+def is_completed() -> WalMaintenanceJob | None:
+    """The one that a consumer made. SQLite makes checkpoints by itself, too: what met one of those is tried at once."""
+    for row in WalMaintenanceJob.objects.filter(status="retryable", error_code="WAL_CHECKPOINT_BUSY"):
+        again(row)
+    return WalMaintenanceJob.objects.filter(status="completed").first()
+
+
 @on_sqlite
 def test_checkpoint_now_completes_and_prints_json(run_manage: Manage) -> None:
     fill_log()
@@ -51,7 +58,7 @@ def test_checkpoint_is_carried_out_by_a_consumer(run_manage: Manage, start_consu
     asked = run_manage("checkpoint")
     assert asked.returncode == 0, asked.stderr
     assert "passive checkpoint" in asked.stdout
-    until(lambda: WalMaintenanceJob.objects.filter(status="completed").exists(), "the checkpoint")
+    until(is_completed, "the checkpoint")
 
 
 @on_sqlite
@@ -108,8 +115,7 @@ def test_knobs_allow_modes_and_set_the_interval(run_manage: Manage) -> None:
 def test_a_consumer_asks_by_itself_past_the_limit(start_consumer: Consumers) -> None:
     fill_log(300)
     start_consumer(DEDUPFS_WAL_MB="1")
-    row = until(lambda: WalMaintenanceJob.objects.filter(status="completed").first(), "the automatic checkpoint")
-    assert row is not None
+    row = until(is_completed, "the automatic checkpoint")
     assert row.requested_by == "automatic"
 
 
