@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,11 @@ def _freeze(consumer: subprocess.Popen[str]) -> None:
 
 def _states(pid: int) -> set[str]:
     """Of its threads: one that is inside the kernel ends its call before it stops, and may get the lock by that."""
-    return {task.read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").glob("*/stat")}
+    found: set[str] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # it has just ended
+            found.add(task.read_text().rpartition(")")[2].split()[0])
+    return found
 
 
 def _noticed(tmp_path: Path) -> bool:
