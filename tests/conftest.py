@@ -115,11 +115,12 @@ def _empty_watched_tables_first(request: pytest.FixtureRequest) -> Iterator[None
 
 @pytest.fixture
 def consumer_environment(child_environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """Short leases, quick sweeps, and a Huey file of this test's own."""
+    """Quick sweeps, leases that no busy machine loses, and a Huey file of this test's own. Who waits until a lease has
+    run out asks for a shorter one."""
     return {
         **child_environment,
         "DEDUPFS_STATE_ROOT": str(tmp_path / "state"),
-        "DEDUPFS_LEASE_SECONDS": "3",
+        "DEDUPFS_LEASE_SECONDS": "60",
         "DEDUPFS_SWEEP_SECONDS": "1",
         "DEDUPFS_HEARTBEAT_SECONDS": "1",
     }

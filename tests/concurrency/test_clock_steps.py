@@ -27,7 +27,7 @@ from jobs.recovering import leased_models
 from jobs.working import Work
 from libraries.models import HashState
 from tests import factories
-from tests.concurrency.test_consumers import STEPS, job_with_steps, moves, steps_taken, wait_for
+from tests.concurrency.test_consumers import SHORT, STEPS, job_with_steps, moves, steps_taken, wait_for
 from tests.conftest import Consumers
 from tests.steps import handler
 from tests.waiting import until
@@ -88,7 +88,7 @@ def test_after_a_step_back_a_death_is_noticed_in_the_usual_time(start_consumer: 
     """The lease lies an hour ahead until it is renewed; from then on it is as long as ever."""
     gate = tmp_path / "gate"
     job = job_with_steps(hold=2, gate=str(gate))
-    victim = start_consumer()
+    victim = start_consumer(**SHORT)
     until(gate.with_suffix(".reached").exists, "the second step")
     step_clock(-HOUR)
     ahead = Job.objects.filter(pk=job.pk, lease_expires_at__gt=SecondsFromNow(HOUR / 2))

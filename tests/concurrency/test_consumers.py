@@ -23,6 +23,8 @@ from tests.waiting import DEADLINE_SECONDS, until
 pytestmark = pytest.mark.django_db
 
 STEPS = 6
+#: For those whose lease is to run out.
+SHORT = {"DEDUPFS_LEASE_SECONDS": "3"}
 
 
 @pytest.fixture(autouse=True)
@@ -110,12 +112,11 @@ CRASH_POINTS = ["claimed", *(f"stepped:{n}" for n in (1, 3, STEPS)), "handled", 
 
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_sigkill_anywhere_loses_nothing(point: str, start_consumer: Consumers) -> None:
-    # With a long lease, which is ended by hand: none is lost meanwhile but the victim's.
     job = job_with_steps()
-    victim = start_consumer(DEDUPFS_CRASH_POINT=point, DEDUPFS_LEASE_SECONDS="3600")
+    victim = start_consumer(DEDUPFS_CRASH_POINT=point)
     assert victim.wait(timeout=DEADLINE_SECONDS) == -signal.SIGKILL
     Job.objects.filter(status="running").update(lease_expires_at=SecondsFromNow(-1))
-    start_consumer(DEDUPFS_LEASE_SECONDS="3600")
+    start_consumer()
     wait_for(job, "completed")
     assert steps_taken(job) == list(range(STEPS))
     recovered = [("running", "retryable"), ("retryable", "pending"), ("pending", "running")]
@@ -126,7 +127,7 @@ def test_sigkill_anywhere_loses_nothing(point: str, start_consumer: Consumers) -
 def test_a_frozen_consumer_writes_nothing_after_it_wakes(start_consumer: Consumers, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job = job_with_steps(hold=2, gate=str(gate), deaf=True)
-    frozen = start_consumer()
+    frozen = start_consumer(**SHORT)
     until(gate.with_suffix(".reached").exists, "the second step")
     job.refresh_from_db()
     first_holder = job.worker_id
@@ -185,7 +186,7 @@ def _noticed(tmp_path: Path) -> bool:
 def test_a_handler_that_hangs_loses_its_lease_and_what_hung_is_named(start_consumer: Consumers, tmp_path: Path) -> None:
     # It hangs before its first step, and long enough to have said at what.
     job = job_with_steps(hold=0, gate=str(tmp_path / "never"), silent=True, deaf=True)
-    start_consumer(DEDUPFS_STALL_SECONDS="5", DEDUPFS_JOB_ATTEMPTS="1", DEDUPFS_CONSUMER_WORKERS="1")
+    start_consumer(DEDUPFS_STALL_SECONDS="5", DEDUPFS_JOB_ATTEMPTS="1", DEDUPFS_CONSUMER_WORKERS="1", **SHORT)
     until(lambda: ("running", "retryable") in moves(job), "the lease to run out")
     stalled = LogbookEvent.objects.about("jobs", job.pk).get(event_type="stalled")
     assert stalled.payload_json["doing"] == "waiting for never"
@@ -226,7 +227,7 @@ def test_a_cancelled_job_stops_its_handler_and_frees_the_slot_at_once(
 def test_attempts_are_limited(start_consumer: Consumers) -> None:
     job = job_with_steps()
     for _ in range(2):
-        victim = start_consumer(DEDUPFS_CRASH_POINT="claimed", DEDUPFS_JOB_ATTEMPTS="1")
+        victim = start_consumer(DEDUPFS_CRASH_POINT="claimed", DEDUPFS_JOB_ATTEMPTS="1", **SHORT)
         assert victim.wait(timeout=DEADLINE_SECONDS) == -signal.SIGKILL
     start_consumer(DEDUPFS_JOB_ATTEMPTS="1")
     wait_for(job, "failed")
@@ -257,7 +258,7 @@ def test_a_job_survives_a_long_series_of_kills(start_consumer: Consumers) -> Non
     points = ["claimed", "handled", *(f"stepped:{n}" for n in range(1, 6))]
     kills = 0
     while status(job) != "completed" and kills < 60:
-        victim = start_consumer(DEDUPFS_CRASH_POINT=dice.choice(points), DEDUPFS_JOB_ATTEMPTS="100")
+        victim = start_consumer(DEDUPFS_CRASH_POINT=dice.choice(points), DEDUPFS_JOB_ATTEMPTS="100", **SHORT)
         until(lambda: victim.poll() is not None or status(job) == "completed", "the kill")  # noqa: B023
         victim.kill()
         victim.wait()
