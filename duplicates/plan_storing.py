@@ -14,14 +14,13 @@ from django.db import connections
 from django.db.models import F
 from django.db.models.functions import Now
 
+from database.many_rows import insert_together
 from database.portions import portions
 from duplicates.facts import Digest, FileFacts
 from duplicates.models import Plan, PlanFile, PlanFolder
 
 #: Digests in one question.
 MOST_DIGESTS = 400
-#: Rows of one statement on PostgreSQL.
-MOST_INSERTED = 500
 #: Rows that are taken away in one transaction.
 MOST_CLEARED = 5_000
 
@@ -29,8 +28,7 @@ _COLUMNS = (
     "id", "plan_id", "role", "hash_algorithm", "content_hash", "file_id", "library_id", "relative_path", "folder",
     "size_bytes", "mtime_ns", "ctime_ns", "inode", "device", "nlink", "keeper_id", "action", "reason", "is_out",
 )  # fmt: skip
-_MARKS = f"({', '.join(['%s'] * len(_COLUMNS))})"
-_INSERT = f"INSERT INTO plan_files ({', '.join(_COLUMNS)}) VALUES "
+_INSERT = f"INSERT INTO plan_files ({', '.join(_COLUMNS)})"
 
 #: First by inode, then by content: names of one file come back together or not at all.
 _TOTALS = """
@@ -114,13 +112,7 @@ def insert(plan: Plan, groups: Sequence[PlannedGroup], using: str) -> None:
     for (algorithm, digest), files in ordered:
         keys = {file.facts.id: next(ids) for file in files}
         rows += [_row(plan, algorithm, digest, file, keys) for file in files]
-    with connections[using].cursor() as cursor:
-        if connections[using].vendor == "sqlite":
-            cursor.executemany(_INSERT + _MARKS, rows)
-            return
-        # There a statement costs more than its rows.
-        for some in portions(rows, MOST_INSERTED):
-            cursor.execute(_INSERT + ", ".join([_MARKS] * len(some)), [value for row in some for value in row])
+    insert_together(connections[using], _INSERT, rows)
 
 
 def _row(plan: Plan, algorithm: str, digest: bytes, file: PlannedFile, keys: dict[int, int]) -> tuple[Any, ...]:

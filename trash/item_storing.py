@@ -17,6 +17,7 @@ from django.db import connections
 
 from database.crash_points import reach
 from database.many_keys import among, keys
+from database.many_rows import insert_together
 from database.routing import EXECUTOR
 from jobs.enforcing import transaction_on
 from jobs.errors import LeaseLost
@@ -40,13 +41,7 @@ SELECT v.id, v.file_id, v.library_id, v.relative_path, v.size_bytes, v.mtime_ns,
  ORDER BY v.id LIMIT %s"""
 _INTEND = """
 INSERT INTO trash_items (act_id, plan_file_id, status, reason_code, reason, library_id, path_key, trash_folder, device,
-                         inode)
-{rows}"""
-_INTENDED = {
-    "sqlite": "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-    "postgresql": "SELECT * FROM UNNEST(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[],"
-    " %s::bytea[], %s::text[], %s::bigint[], %s::bigint[])",
-}
+                         inode)"""
 _INTEND_AGAIN = """
 UPDATE trash_items SET trash_folder = %s, device = %s, inode = %s
  WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
@@ -193,14 +188,8 @@ def intend(act_id: int, intents: Sequence[Intent]) -> None:
     """Write what is about to be done, and what will not be."""
     new = [_intent_row(act_id, each) for each in intents if not each.item.is_intended]
     again = [each for each in intents if each.item.is_intended]
+    insert_together(connections[EXECUTOR], _INTEND, new)
     with connections[EXECUTOR].cursor() as cursor:
-        if new:
-            vendor = connections[EXECUTOR].vendor
-            sql = _INTEND.format(rows=_INTENDED[vendor])
-            if vendor == "sqlite":
-                cursor.executemany(sql, new)
-            else:
-                cursor.execute(sql, [list(column) for column in zip(*new, strict=True)])
         if some := [each for each in again if not each.code]:
             rows = [(each.trash_folder, *_inode(each.info), act_id, each.item.id) for each in some]
             cursor.executemany(_INTEND_AGAIN, rows)
