@@ -21,6 +21,9 @@ def panel_of(plan: Plan, user: User) -> dict[str, Any]:
     """The context of `acts/_panel.html`."""
     acts = as_shown(list(shown(plan.acts.order_by("-pk"))[:MOST_ACTS]))
     living = next((each for each in acts if each.is_live), None)
+    if living is None and plan.status == Plan.Status.AUTHORISED:
+        # Its act has ended since the plan was read: both say so in one transaction.
+        plan.refresh_from_db(fields=["status"])
     ended = None if living else next((each for each in acts if _is_outcome(each, plan)), None)
     context: dict[str, Any] = {
         "plan": plan,

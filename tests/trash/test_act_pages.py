@@ -18,11 +18,13 @@ from duplicates import plan_changing
 from duplicates.models import Plan
 from jobs.models import Job
 from libraries.names import to_text
+from tests import factories
 from tests.duplicates.plans import copies, item, library, planned
 from tests.pages import HTMX, QueryCounter, logged_in, text_of, words_of
 from tests.trash.doors import allow, authorised, begun, ended, two_copies
 from trash import authorising
 from trash.models import Act, TrashItem
+from trash.panel import panel_of
 
 pytestmark = pytest.mark.django_db
 HOSTILE = to_text(b"old/caf\xe9 <script>alert(1)</script>\n.jpg")
@@ -221,6 +223,16 @@ def test_the_result_says_what_was_done_skipped_and_where_things_are(viewer: Clie
     assert "hx-trigger" not in panel(html)
     assert "<form" not in panel(html)
     assert f'action="/acts/plans/{act.plan_id}/undo/"' in text_of(operator, page_of(act.plan))
+
+
+def test_an_act_that_ends_while_its_page_is_made_is_shown_as_ended() -> None:
+    act = authorised()
+    assert act.plan is not None
+    plan = Plan.objects.get(pk=act.plan.pk)
+    ended(act)
+    context = panel_of(plan, factories.user())
+    assert context["ended"].act == act
+    assert (context["living"], context["past"]) == (None, [])
 
 
 def test_an_operator_asks_for_undo_and_a_viewer_can_not(viewer: Client, operator: Client) -> None:
