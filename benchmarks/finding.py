@@ -82,7 +82,8 @@ class Race:
         self.ours.renew(self.pristine)
         if self.is_cold:
             cold.drop()
-            self.ours.warm_up()
+        # Whoever ran before had the memory: an empty run that fetches the program again would flatter the next ones.
+        self.ours.warm_up()
         figures[EMPTY].append(self.ours.empty())
         figures[SCAN].append(self.ours.scan())
         figures[LIST].append(self.ours.duplicates())
