@@ -38,8 +38,10 @@ def database_away() -> Iterator[None]:
     with psycopg.connect(address, autocommit=True) as beside:
         beside.execute(f'ALTER DATABASE "{chosen["NAME"]}" ALLOW_CONNECTIONS false')
         try:
+            # Of one's own alone: the server may be vacuuming there, and that is no user's to end.
             beside.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [chosen["NAME"]]
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND usename = current_user",
+                [chosen["NAME"]],
             )
             yield
         finally:
