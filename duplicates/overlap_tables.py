@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from django.db import connections
 
+from database.many_rows import savepoint
 from database.portions import portions
 from database.routing import EXECUTOR
 
@@ -204,11 +205,8 @@ class Tables:
         sign = "?" if self.is_sqlite else "%s"
         sql = sql.format(marks=", ".join([sign] * columns))
         if self.is_sqlite:
-            self.connection.ensure_connection()
-            raw = self.connection.connection
-            raw.execute("SAVEPOINT overlap")  # else each row would be a transaction
-            raw.executemany(sql, rows)
-            raw.execute("RELEASE overlap")
+            with savepoint(self.connection):
+                self.connection.connection.executemany(sql, rows)
             return
         with self.connection.cursor() as cursor:
             cursor.executemany(sql, rows)

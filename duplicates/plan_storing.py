@@ -28,7 +28,7 @@ _COLUMNS = (
     "id", "plan_id", "role", "hash_algorithm", "content_hash", "file_id", "library_id", "relative_path", "folder",
     "size_bytes", "mtime_ns", "ctime_ns", "inode", "device", "nlink", "keeper_id", "action", "reason", "is_out",
 )  # fmt: skip
-_INSERT = f"INSERT INTO plan_files ({', '.join(_COLUMNS)})"
+_ROWS = f"plan_files ({', '.join(_COLUMNS)})"
 
 #: First by inode, then by content: names of one file come back together or not at all.
 _TOTALS = """
@@ -112,7 +112,7 @@ def insert(plan: Plan, groups: Sequence[PlannedGroup], using: str) -> None:
     for (algorithm, digest), files in ordered:
         keys = {file.facts.id: next(ids) for file in files}
         rows += [_row(plan, algorithm, digest, file, keys) for file in files]
-    insert_together(connections[using], _INSERT, rows)
+    insert_together(connections[using], _ROWS, rows)
 
 
 def _row(plan: Plan, algorithm: str, digest: bytes, file: PlannedFile, keys: dict[int, int]) -> tuple[Any, ...]:

@@ -5,11 +5,11 @@ and which of them only moved is asked of the whole index at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from django.db import connections, transaction
 
+from database.many_rows import savepoint
 from database.routing import EXECUTOR
 from libraries.reading import SMALL_BYTES
 from libraries.storing import Stamp
@@ -125,9 +125,8 @@ class NotSeen:
         """How many rows were written by a statement that is run once for each of `rows`."""
         if not rows:
             return 0
-        # Else each row would be a transaction; one of Django's would lock all other writers of SQLite out.
-        together = _savepoint if self.is_sqlite else transaction.atomic
-        with together(using=EXECUTOR), self.connection.cursor() as cursor:
+        together = savepoint(self.connection) if self.is_sqlite else transaction.atomic(using=EXECUTOR)
+        with together, self.connection.cursor() as cursor:
             cursor.executemany(sql, rows)
             return int(cursor.rowcount)
 
@@ -135,11 +134,3 @@ class NotSeen:
         with self.connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             return cursor.fetchall() if cursor.description else []
-
-
-@contextmanager
-def _savepoint(using: str) -> Iterator[None]:
-    with connections[using].cursor() as cursor:
-        cursor.execute("SAVEPOINT not_seen_rows")
-        yield
-        cursor.execute("RELEASE not_seen_rows")

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import IntegrityError, connections, transaction
 
-from database.many_rows import insert_together
+from database.many_rows import insert_together, savepoint
 from database.objects import without_idle_triggers
 from database.portions import portions
 from database.routing import EXECUTOR
@@ -90,15 +90,8 @@ class Store:
     def add(self, rows: Sequence[SeenRow]) -> None:
         """Put rows into this batch. It needs no transaction and takes no lock, so that it can be done while readers
         are waited for."""
-        if self.is_sqlite:
-            raw = self.connection.connection
-            raw.execute("SAVEPOINT seen_rows")  # else each statement would be a transaction
-            insert_together(self.connection, f"INSERT INTO temp.seen_batch ({_SEEN})", rows)
-            raw.execute("RELEASE seen_rows")
-            return
-        with self.connection.cursor() as cursor, cursor.copy(f"COPY pg_temp.seen_batch ({_SEEN}) FROM STDIN") as copy:
-            for row in rows:
-                copy.write_row(row)
+        with savepoint(self.connection) if self.is_sqlite else nullcontext():
+            insert_together(self.connection, f"seen_batch ({_SEEN})", rows)
 
     # --- New files ----------------------------------------------------------------------------------------
     def insert(self, rows: Sequence[SeenRow]) -> None:

@@ -39,9 +39,9 @@ SELECT v.id, v.file_id, v.library_id, v.relative_path, v.size_bytes, v.mtime_ns,
   LEFT JOIN trash_items t ON t.act_id = %s AND t.plan_file_id = v.id
  WHERE v.plan_id = %s AND v.id > %s AND v.role = 'remove' AND NOT v.is_out AND (t.id IS NULL OR t.status = 'intended')
  ORDER BY v.id LIMIT %s"""
-_INTEND = """
-INSERT INTO trash_items (act_id, plan_file_id, status, reason_code, reason, library_id, path_key, trash_folder, device,
-                         inode)"""
+_INTENTS = (
+    "trash_items (act_id, plan_file_id, status, reason_code, reason, library_id, path_key, trash_folder, device, inode)"
+)
 _INTEND_AGAIN = """
 UPDATE trash_items SET trash_folder = %s, device = %s, inode = %s
  WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
@@ -188,7 +188,7 @@ def intend(act_id: int, intents: Sequence[Intent]) -> None:
     """Write what is about to be done, and what will not be."""
     new = [_intent_row(act_id, each) for each in intents if not each.item.is_intended]
     again = [each for each in intents if each.item.is_intended]
-    insert_together(connections[EXECUTOR], _INTEND, new)
+    insert_together(connections[EXECUTOR], _INTENTS, new)
     with connections[EXECUTOR].cursor() as cursor:
         if some := [each for each in again if not each.code]:
             rows = [(each.trash_folder, *_inode(each.info), act_id, each.item.id) for each in some]

@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from database.many_rows import TOGETHER, insert_together
 
 pytestmark = pytest.mark.django_db
-INTO = "INSERT INTO many_rows (id, word, data)"
+INTO = "many_rows (id, word, data)"
 
 
 @pytest.fixture(autouse=True)
