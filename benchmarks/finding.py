@@ -29,7 +29,6 @@ Figures = dict[str, list[Spent]]
 def measure(options: Options) -> Iterator[Section]:
     for name in options.trees:
         with installed(built(name, options.work), options.work) as (ours, pristine):
-            cold.warm(ours.tree)
             race = Race(ours, pristine, options.rounds, peers.present())
             figures = race.run()
             yield Section(f"Tree {name}, warm", _body(name, figures, WARM[name], options))
@@ -58,6 +57,7 @@ class Race:
             contenders = [self._ours, *(self._peer(peer) for peer in field)]
             turn = number % len(contenders)
             for contend in contenders[turn:] + contenders[:turn]:
+                self._prepare()
                 contend(figures)
             field = self.quick(figures)
         answers.compare(self.ours.listing, JDUPES.listing(self.ours.scratch), self.ours.tree.name)
@@ -69,10 +69,16 @@ class Race:
         limit = (TOO_SLOW_COLD if self.is_cold else TOO_SLOW) * min(first.values())
         return [peer for peer in self.peers if first[peer] <= limit or (peer == JDUPES_QUICK and not self.is_cold)]
 
+    def _prepare(self) -> None:
+        """Everybody finds the tree where it belongs, whoever ran before and whatever the machine let go of."""
+        if self.is_cold:
+            cold.drop()
+        else:
+            cold.warm(self.ours.tree)
+
     def _peer(self, peer: Peer) -> Callable[[Figures], None]:
         def contend(figures: Figures) -> None:
             if self.is_cold:
-                cold.drop()
                 peer.version()
             figures[peer.name].append(peer.run(self.ours.tree, self.ours.scratch))
 
@@ -80,8 +86,6 @@ class Race:
 
     def _ours(self, figures: Figures) -> None:
         self.ours.renew(self.pristine)
-        if self.is_cold:
-            cold.drop()
         # Whoever ran before had the memory: an empty run that fetches the program again would flatter the next ones.
         self.ours.warm_up()
         figures[EMPTY].append(self.ours.empty())

@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import Any
 
 from libraries.reading import Changed, Reader, hasher, opened, reason_of
+from libraries.streams import Stream
 
 Answer = tuple[str, Any]
 File = tuple[bytes, bytes, int, int]
@@ -98,14 +99,14 @@ class _Lockstep:
     def _read_together(self, numbers: list[int]) -> bytes:
         """The digest of the first; whatever is not equal to it, or can't be read on, drops out."""
         first, *others = numbers
-        make, leader = hasher(self.algorithm)(), self.open[first].file
+        make, streams = hasher(self.algorithm)(), {number: self._stream(number) for number in numbers}
         mine, theirs = self.reader.buffer, self.reader.second_buffer
         same = comparer(mine, theirs)
         try:
-            while length := os.readv(leader, [mine]):
+            while length := streams[first].read_into(mine):
                 make.update(self.reader.view[:length])
                 self.report(length)
-                others = [number for number in others if self._keeps_up(number, theirs, length, same)]
+                others = [each for each in others if self._keeps_up(each, streams[each], theirs, length, same)]
         except OSError:
             # Not the others' fault: each is tried by itself.
             for number in [first, *others]:
@@ -113,13 +114,16 @@ class _Lockstep:
             others = []
         # One that goes on where the first has ended is no twin.
         for number in others:
-            if os.readv(self.open[number].file, [theirs]):
+            if streams[number].read_into(theirs):
                 self._drop(number)
         return bytes(make.digest())
 
-    def _keeps_up(self, number: int, buffer: Any, length: int, same: Callable[[int], bool]) -> bool:
+    def _stream(self, number: int) -> Stream:
+        return Stream(self.open[number].file, self.files[number][2])
+
+    def _keeps_up(self, number: int, stream: Stream, buffer: Any, length: int, same: Callable[[int], bool]) -> bool:
         try:
-            is_equal = os.readv(self.open[number].file, [buffer]) == length and same(length)
+            is_equal = stream.read_into(buffer) == length and same(length)
         except OSError:
             is_equal = False
         if not is_equal:

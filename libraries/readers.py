@@ -28,6 +28,8 @@ from libraries.messages import encoded, receive, send, send_encoded
 
 #: A task that needed more blocks of 512 bytes than this was read from a disk, not from memory.
 COLD_BLOCKS = 256
+#: After so many tasks in a row that were read from memory, the disk need not be waited for any more.
+WARM_TASKS = 16
 #: Answers that may wait for the caller before readers are held back.
 MOST_ANSWERS = 24
 #: A message up to this size always fits into a socket: it can be sent to a reader that is not listening yet.
@@ -128,7 +130,8 @@ class ReaderPool:
         self.count = count
         #: Files that lie in memory are read as fast as there are cores; more readers would only get into each other's
         #: way. A disk that has to be waited for gets them all.
-        self._active = min(count, max(2, os.cpu_count() or 1))
+        self._for_memory = self.active = min(count, max(2, os.cpu_count() or 1))
+        self._cold_tasks = 0
         self._most_answers = most_answers or MOST_ANSWERS
         #: Whoever takes few answers wants to hold the readers back, not to have them go ahead.
         self._goes_ahead = most_answers is None
@@ -239,8 +242,8 @@ class ReaderPool:
             self._answer(Read(key, value))
             return
         self._ended(end)
-        if blocks > COLD_BLOCKS:
-            self._active = self.count
+        self._cold_tasks = WARM_TASKS if blocks > COLD_BLOCKS else max(self._cold_tasks - 1, 0)
+        self.active = self.count if self._cold_tasks else self._for_memory
         more = list(self._expand(value)) if what == "done" and self._expand else []
         with self._lock:
             self._unfinished += len(more) - 1
@@ -283,7 +286,7 @@ class ReaderPool:
 
     def _next_reader(self) -> int | None:
         """An idle one, as long as not enough of them are busy, or else one that will be idle in a moment."""
-        if self._idle and len(self._busy) < self._active:
+        if self._idle and len(self._busy) < self.active:
             return self._idle[-1]
         return self._ahead[0] if self._ahead else None
 

@@ -17,6 +17,7 @@ from blake3 import blake3
 from libraries.beneath import PATH_BYTES, opener
 from libraries.excluding import Exclusions
 from libraries.names import to_text
+from libraries.streams import Stream
 
 #: Files up to this size are read whole while they are walked: a separate sample would cost more than it saves.
 SMALL_BYTES = 64 << 10
@@ -227,7 +228,8 @@ class Reader:
         """The digest of the whole file; `report` is told of the bytes as they are read."""
         make = hasher(algorithm)()
         with opened(root, path, size, mtime_ns) as file:
-            while length := os.readv(file, [self.buffer]):
+            stream = Stream(file, size)
+            while length := stream.read_into(self.buffer):
                 make.update(self.view[:length])
                 report(length)
         return bytes(make.digest())

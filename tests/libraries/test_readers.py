@@ -13,8 +13,9 @@ import pytest
 from blake3 import blake3
 from pytest_django import Settings
 
-from libraries.readers import Done, Failed, Read, ReaderPool, ReadersGone, reader_count
+from libraries.readers import WARM_TASKS, Done, Failed, Read, ReaderPool, ReadersGone, reader_count
 from libraries.walking import Walk
+from tests.cold_files import cold
 from tests.tree import tree
 from tests.waiting import until
 
@@ -186,3 +187,19 @@ def test_how_many_readers_there_are_is_a_knob(settings: Settings) -> None:
     assert reader_count() == 3
     settings.READERS = 0
     assert reader_count() == min(8, 4 * (os.cpu_count() or 1))
+
+
+def test_a_disk_gets_more_readers_than_memory_does(tmp_path: Path) -> None:
+    content = os.urandom(MIB)
+    tree(tmp_path, {"a": content})
+    with cold(tmp_path / "a") as file, ReaderPool(8) as pool:
+        for_memory = pool.active
+        pool.submit(1, hash_task(tmp_path / "a"))
+        (found,) = answers(pool)
+        for_disk = pool.active
+        assert os.pread(file, MIB, 0) == content
+        for key in range(WARM_TASKS):
+            pool.submit(key, hash_task(tmp_path / "a"))
+        answers(pool)
+        assert (found.value, pool.active) == (blake3(content).digest(), for_memory)
+    assert (for_memory, for_disk) == (min(8, max(2, os.cpu_count() or 1)), 8)
