@@ -123,10 +123,10 @@ def _database(*, is_executor: bool) -> dict[str, Any]:
         options["transaction_mode"] = "IMMEDIATE"
         options["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
         if is_executor:
-            # A first scan touches every page of the digests' index with each batch: they should be in memory, and
-            # not be copied into the file after every commit.
+            # A first scan touches every page of the digests' index with each batch: they should not be copied into the
+            # file after every commit.
             options["init_command"] += (
-                "PRAGMA cache_size=-49152; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=16384;"
+                "PRAGMA cache_size=-32768; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=32768;"
             )
     elif is_executor:
         options["assume_role"] = EXECUTOR_ROLE
@@ -149,7 +149,7 @@ STOP_SECONDS = env.whole("DEDUPFS_STOP_SECONDS", 30, least=1, most=600)
 #: Reader processes of one scan or hash job; 0 takes four for each core, at most eight.
 READERS = env.whole("DEDUPFS_READERS", 0, least=0, most=64)
 #: A scan writes so many files in one transaction; more is quicker and takes more memory.
-SCAN_BATCH_FILES = env.whole("DEDUPFS_SCAN_BATCH_FILES", 20_000, least=1, most=1_000_000)
+SCAN_BATCH_FILES = env.whole("DEDUPFS_SCAN_BATCH_FILES", 30_000, least=1, most=1_000_000)
 HASH_ALGORITHM = env.choice("DEDUPFS_HASH_ALGORITHM", "blake3", ("blake3", "sha256"))
 #: A batch of files that nobody has renewed for so long may be hashed by another consumer.
 HASH_CLAIM_SECONDS = env.whole("DEDUPFS_HASH_CLAIM_SECONDS", 300, least=2, most=86400)

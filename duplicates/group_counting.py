@@ -64,7 +64,7 @@ SELECT hash_algorithm, content_hash, MIN(size_bytes), SUM(names), SUM(total), CO
                   FROM linked_digests {_THEIR_FILES}) files
          GROUP BY hash_algorithm, content_hash, device, inode) inodes
  GROUP BY hash_algorithm, content_hash"""
-_STORE = f"INSERT INTO duplicate_groups ({_COLUMNS}) SELECT {_COLUMNS} FROM counted_digests"
+_STORE = f"INTO duplicate_groups ({_COLUMNS}) SELECT {_COLUMNS} FROM counted_digests"
 _OVERWRITE = " WHERE true ON CONFLICT (hash_algorithm, content_hash) DO UPDATE SET {values} WHERE {differs}"
 _IS_NOT_COUNTED = "NOT EXISTS (SELECT 1 FROM counted_digests c WHERE {same})"
 #: A list of libraries may name one several times, as long as it is short.
@@ -161,11 +161,12 @@ class GroupCounter:
     def store(self, *, is_all_new: bool = False) -> None:
         """Write what was counted. Where no group of them is stored yet a shorter statement does, a third quicker."""
         if is_all_new:
-            self.do(_STORE)
+            # Whatever fails fails the whole transaction: SQLite need not remember each page as it was before.
+            self.do(f"INSERT {'OR FAIL ' if self.is_sqlite else ''}{_STORE}")
             return
         values = ", ".join(f"{name} = excluded.{name}" for name in _FIGURES)
         differs = " OR ".join(f"duplicate_groups.{name} <> excluded.{name}" for name in _FIGURES)
-        self.do(_STORE + _OVERWRITE.format(values=values, differs=differs))
+        self.do(f"INSERT {_STORE}" + _OVERWRITE.format(values=values, differs=differs))
 
     # --- The database -------------------------------------------------------------------------------------
     def do(self, sql: str, parameters: Sequence[Any] = ()) -> None:

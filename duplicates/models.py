@@ -59,8 +59,7 @@ class DuplicateGroup(models.Model):
         db_table = "duplicate_groups"
         constraints = [
             models.UniqueConstraint(fields=["hash_algorithm", "content_hash"], name="ux_duplicate_groups_digest"),
-            models.CheckConstraint(condition=_is_digest("content_hash"), name="ck_duplicate_groups_content_hash"),
-        ]
+        ]  # none for the digest: it is the files', whose table has one
         # The protocol's order ends with the digest, the others with the file that stands for the group: no two have the
         # same, and a shorter index is cheaper to keep. (SQLite does not search an index for the id of the row itself.)
         indexes = [

@@ -31,7 +31,7 @@ COLD_BLOCKS = 256
 #: After so many tasks in a row that were read from memory, the disk need not be waited for any more.
 WARM_TASKS = 16
 #: Answers that may wait for the caller before readers are held back.
-MOST_ANSWERS = 24
+MOST_ANSWERS = 16
 #: A message up to this size always fits into a socket: it can be sent to a reader that is not listening yet.
 AHEAD_BYTES = 64 << 10
 

@@ -35,8 +35,11 @@ from libraries.storing import Stamp, Store
 from libraries.walking import WALK, Unit, Walk
 
 BATCH_SECONDS = 1.0
-#: Batches grow up to the most there may be: the first ones are written while readers still have something to do.
+#: Batches grow up to the most there may be: the first ones are written while readers still have something to do, and
+#: what is left for the last one, when readers have nothing to do any more, is a small part of the whole.
 FIRST_BATCH_FILES = 2_500
+EARLY_BATCH_FILES = 20_000
+BATCH_SHARE = 10
 #: Small files that one reader hashes at a time.
 SMALL_UNIT = 500
 
@@ -91,9 +94,8 @@ class LibraryScan:
         self.tally = Tally()
         self.seen = IdSet()
         self.troubles: list[Trouble] = []
-        #: Rows for the next batch: walked and to be compared (a first scan has nothing to compare them with, and only
-        #: counts them), new to the index, changed, and known but elsewhere.
-        self.walked_count = 0
+        #: Rows for the next batch: walked and to be compared (a first scan has nothing to compare them with), new to
+        #: the index, changed, and known but elsewhere.
         self.walked: list[SeenRow] = []
         self.fresh: list[SeenRow] = []
         self.changed: list[tuple[int, SeenRow]] = []
@@ -164,10 +166,9 @@ class LibraryScan:
         self.tally.errors += len(unit.troubles)
         self.troubles += unit.troubles
         self.untold += unit.troubles
-        self.store.add(unit.files)
-        self.walked_count += len(unit.files)
+        self.walked += unit.files
         if not self.is_first:
-            self.walked += unit.files
+            self.store.add(unit.files)
         self._charge(unit.bytes_read)
 
     def _take_digests(self, key: int, digests: list[bytes | None]) -> None:
@@ -190,15 +191,18 @@ class LibraryScan:
 
     # --- Storing ------------------------------------------------------------------------------------------
     def _is_full(self) -> bool:
-        waiting = self.walked_count + len(self.fresh) + len(self.changed)
+        waiting = len(self.walked) + len(self.fresh) + len(self.changed)
         is_time = time.monotonic() - self.stored_at >= BATCH_SECONDS
         return waiting >= self.batch_files or (waiting > 0 and is_time)
 
     def _has_rows(self) -> bool:
-        return bool(self.walked_count or self.fresh or self.changed or self.placed or self.untold)
+        return bool(self.walked or self.fresh or self.changed or self.placed or self.untold)
 
     def _store(self) -> None:
         """One batch, in one fenced transaction."""
+        if self.is_first:
+            self.store.fill(self.walked)
+            self.walked.clear()  # the batch has them; two of each would be too many
         with self.work.fenced("scan"):
             small = self._store_walked()
             self.store.insert(self.fresh)
@@ -212,8 +216,8 @@ class LibraryScan:
             self._report()
         for rows in (self.walked, self.fresh, self.changed, self.placed, self.untold):
             rows.clear()
-        self.walked_count = 0
-        self.batch_files = min(2 * self.batch_files, settings.SCAN_BATCH_FILES)
+        most = max(EARLY_BATCH_FILES, self.tally.files // BATCH_SHARE)
+        self.batch_files = min(2 * self.batch_files, most, settings.SCAN_BATCH_FILES)
         self._hash_small(small)
         self.stored_at = time.monotonic()
         reach("scan_stored")
@@ -222,11 +226,10 @@ class LibraryScan:
         """Insert what was walked or, where some of it is known, compare it with the index. Return the small files whose
         content has to be read."""
         small: list[tuple[int | None, SeenRow]] = []
-        if not self.walked_count:
-            return small
         if self.is_first:
-            self.store.insert_added()
-            self.tally.added += self.walked_count
+            self.tally.added += self.store.insert_filled()
+            return small
+        if not self.walked:
             return small
         for number, known, is_changed in self.store.compare(self.seen):
             row = self.walked[number - 1]

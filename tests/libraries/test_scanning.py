@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import QuerySet
 from pytest_django import Settings
 
+from database.objects import drift
 from jobs.models import Job
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.names import to_text
@@ -169,18 +170,25 @@ def test_a_row_that_another_worker_wrote_is_completed_not_reset(tmp_path: Path) 
     assert (after.ctime_ns, after.nlink, after.hashed_at) == (before.ctime_ns, 1, before.hashed_at)
 
 
-def test_a_path_that_somebody_else_stored_meanwhile_is_overwritten(tmp_path: Path) -> None:
-    library = library_at(tree(tmp_path, {"a": b"1", "b": b"2"}))
+@pytest.mark.parametrize("statement_rows", [2, 1_000])
+def test_a_path_that_somebody_else_stored_meanwhile_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement_rows: int
+) -> None:
+    contents = {f"{number}": b"%d" % number for number in range(9)}
+    library = library_at(tree(tmp_path, contents))
+    monkeypatch.setattr("libraries.storing.STATEMENT_ROWS", statement_rows)
+    monkeypatch.setattr("libraries.storing.WORTH_IT", 1)
+    last = max(contents, key=lambda name: blake3(contents[name]).digest())
 
     def meddle(name: str) -> None:
         if name == "scan_opened":
-            LibraryFile.objects.create(library=library, relative_path="a", size_bytes=99, mtime_ns=1)
+            LibraryFile.objects.create(library=library, relative_path=last, size_bytes=99, mtime_ns=1)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("libraries.scanning.reach", meddle)
-        assert scan(library).status == "completed"
-    files = files_of(library)
-    assert (files[b"a"].size_bytes, bytes(files[b"a"].content_hash or b"")) == (1, blake3(b"1").digest())
+    monkeypatch.setattr("libraries.scanning.reach", meddle)
+    assert scan(library).status == "completed"
+    found = {name.decode(): (row.size_bytes, bytes(row.content_hash or b"")) for name, row in files_of(library).items()}
+    assert found == {name: (1, blake3(content).digest()) for name, content in contents.items()}
+    assert drift(connection) == [], "what was set aside is back"
 
 
 # --- What is gone, and what only seems to be ------------------------------------------------------------------
