@@ -28,7 +28,10 @@ class Spent:
         return Spent(self.wall + other.wall, self.user + other.user, self.system + other.system)
 
     def __sub__(self, other: Spent) -> Spent:
-        return Spent(self.wall - other.wall, self.user - other.user, self.system - other.system)
+        """What was spent beyond another; nothing where the difference is smaller than what either varies by."""
+        return Spent(
+            max(self.wall - other.wall, 0.0), max(self.user - other.user, 0.0), max(self.system - other.system, 0.0)
+        )
 
 
 def timed(
