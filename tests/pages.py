@@ -12,6 +12,8 @@ from accounts.models import ApiToken, Role
 from tests import factories
 
 HTMX = {"HX-Request": "true"}
+#: How a page says that something was a moment ago, however slow the test was.
+AGO = r"(?:just now|\d+ s ago)"
 
 
 def logged_in(role: Role) -> Client:

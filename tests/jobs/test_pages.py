@@ -13,12 +13,10 @@ from jobs import deciding
 from jobs.models import Job, WorkerHeartbeat
 from logbook.models import LogbookEvent, write_event
 from tests import factories
+from tests.pages import AGO, HTMX
 
 pytestmark = pytest.mark.django_db
 
-HTMX = {"HX-Request": "true"}
-#: How long ago something was that a test has just done; the first page takes a busy machine some seconds.
-AGO = r"(?:just now|\d+ s ago)"
 HOSTILE = "<script>alert('x')</script> & \"quotes\""
 
 
