@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
+from tests.cold_files import from_disk
+
 DROP = Path("/proc/sys/vm/drop_caches")
 LOOKED_AT = 10
 ASKING = 16
@@ -25,19 +27,13 @@ def can_drop(tree: Path) -> bool:
         drop()
     except OSError:
         return False
-    before = _read_from_disk()
+    before = from_disk()
     wanted = _read(files)
-    return _read_from_disk() - before >= wanted
+    return from_disk() - before >= wanted
 
 
 def _read(files: list[Path]) -> int:
     return sum(len(path.read_bytes()) for path in files)
-
-
-def _read_from_disk() -> int:
-    """Bytes that this process had fetched from storage, as the kernel counts them."""
-    lines = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-    return int(lines["read_bytes"])
 
 
 def warm(tree: Path) -> None:
