@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from threading import Lock
 
 VARIABLE = "DEDUPFS_CRASH_POINT"
 STOP_VARIABLE = "DEDUPFS_STOP_POINT"
@@ -17,6 +18,8 @@ _SIGNALS = {VARIABLE: signal.SIGKILL, STOP_VARIABLE: signal.SIGSTOP}
 #: point → which time, and what then.
 _wanted: dict[str, list[tuple[int, signal.Signals]]] = {}
 _reached: Counter[str] = Counter()
+#: Several threads may come by the same point.
+_counting = Lock()
 
 
 def read_variables() -> None:
@@ -33,10 +36,11 @@ def reach(point: str) -> None:
     """Die or stand still here if a test asked for it."""
     if not _wanted or point not in _wanted:
         return
-    _reached[point] += 1
-    for count, number in _wanted[point]:
-        if _reached[point] == count:
-            os.kill(os.getpid(), number)
+    with _counting:
+        _reached[point] += 1
+        for count, number in _wanted[point]:
+            if _reached[point] == count:
+                os.kill(os.getpid(), number)
 
 
 read_variables()

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.db import connections
 
-_AMONG = {"sqlite": "IN (SELECT value FROM json_each(%s))", "postgresql": "= ANY(%s)"}
+#: PostgreSQL looks a key up among the numbers by a hash only where both are of one type; else it compares it with each.
+_AMONG = {"sqlite": "IN (SELECT value FROM json_each(%s))", "postgresql": "= ANY(%s::bigint[])"}
 
 
 def among(alias: str) -> str:

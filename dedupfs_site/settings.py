@@ -166,7 +166,7 @@ ALLOW_REAL_DELETE = env.flag("DEDUPFS_ALLOW_REAL_DELETE")
 #: Between authorising and acting there is time to stop it.
 ACT_GRACE_SECONDS = env.whole("DEDUPFS_ACT_GRACE_SECONDS", 60, least=0, most=86400)
 #: So many files are acted on between two records of what was done; more is quicker.
-ACT_BATCH_FILES = env.whole("DEDUPFS_ACT_BATCH_FILES", 2000, least=1, most=100_000)
+ACT_BATCH_FILES = env.whole("DEDUPFS_ACT_BATCH_FILES", 10_000, least=1, most=100_000)
 #: How many thumbnails of each media type may be rendered at the same time, over all consumers.
 THUMBNAIL_CONCURRENCY = {
     "image": env.whole("DEDUPFS_THUMBNAIL_IMAGES", 2, least=1, most=64),

@@ -4,6 +4,8 @@ In each batch first what is intended is recorded, durably (`trash.preparing`); t
 beside the files; then each file is proved and acted on at once; then the folders are synced; then what became of it is
 recorded. So whatever was moved stands in a manifest, and whatever stands in a manifest stands in the database: a kill
 or a power cut anywhere leaves rows that say `intended`, and the disk says what became of them (`trash.settling`).
+
+While a batch is acted on, the one before is recorded and the next is prepared (`trash.clerk`).
 """
 
 from __future__ import annotations
@@ -11,16 +13,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
 
 from jobs.budgets import Meter
 from jobs.errors import Stopping
 from jobs.models import Job
 from jobs.working import Work
 from libraries.listening import files_changed
-from libraries.names import to_display
+from libraries.names import to_display, to_text
 from trash import ending, item_storing
 from trash.acting_on_file import DELETE, FileActing, Provers
 from trash.checking_items import Folder, Ground
+from trash.clerk import Clerk
 from trash.empty_folders import remove_empty_folders
 from trash.heeding import Heeding
 from trash.item_storing import Counted, Done, Planned
@@ -37,10 +41,12 @@ TOLD_FILES = 64
 #: Right before a file is moved it is asked whether the claim still holds, unless that was asked this long ago at the
 #: most: a process that stood still in between asks.
 ASK_SECONDS = 0.05
-#: A file whose batch was prepared longer ago has the policy looked at again before anything is done.
+#: Nothing is done by a policy that was read longer ago.
 FRESH_SECONDS = 5.0
 #: How often those that want to know of changed files are told while there is more to do.
-LISTEN_SECONDS = 10.0
+LISTEN_SECONDS = 1.0
+#: How long to wait at a time for the next batch.
+WAIT_SECONDS = 0.5
 #: How long to sleep at a time while the I/O budget is used up.
 NAP_SECONDS = 0.5
 
@@ -64,24 +70,50 @@ class Acting:
         self._unsaid = 0
         #: The names that one keeper got by this run: each new link changes the ctime of all of them.
         self._linked: tuple[int, list[int]] = (0, [])
-        self._listened_at = time.monotonic()
+        self._listened_at = self._recorded_at = time.monotonic()
+        #: The records of the batch before, as far as the clerk is with them.
+        self._recorded: Future[None] | None = None
 
     def run(self) -> None:
         refuse_older_database(self.act)
         self.preparing.begin()
         self.work.advance(self.met, self.act.file_count, doing=f"plan {self.plan.pk}")
-        last = 0
-        while (batch := self.preparing.after(last)) is not None:
-            with batch:
-                self._carry_out(batch)
-            last = batch.last
-            if time.monotonic() - self._listened_at > LISTEN_SECONDS:
-                files_changed()
-                self._listened_at = time.monotonic()
+        with self.preparing, Clerk() as clerk:
+            try:
+                self._go_through(clerk)
+            finally:
+                self._refuse_unrecorded()
         if self.plan.removes_empty_folders:
             remove_empty_folders(self.work, self.act, self.preparing.open_trash)
         files_changed()
         ending.end(self.act, Act.Status.COMPLETED, work=self.work)
+
+    def _go_through(self, clerk: Clerk) -> None:
+        ahead = clerk.ask(self.preparing.after, 0)
+        try:
+            while (batch := self._ready(ahead)) is not None:
+                with batch:
+                    ahead = clerk.ask(self.preparing.after, batch.last)
+                    self._carry_out(batch, clerk)
+        except BaseException:
+            self._leave(ahead)
+            raise
+
+    def _ready(self, ahead: Future[Prepared | None]) -> Prepared | None:
+        """Wait for the next batch. As long as more of its files are looked at, that is progress."""
+        looked_at = b""
+        while not wait([ahead], WAIT_SECONDS).done:
+            if looked_at != (looked_at := self.preparing.looks_at):
+                self.work.advance(doing=to_display(to_text(looked_at))[:200])
+            self.work.check()
+            self.heeding.heed()
+        return ahead.result()
+
+    def _leave(self, ahead: Future[Prepared | None]) -> None:
+        """What is prepared for nobody is closed: whatever of it is intended is taken up again, or settled."""
+        self.preparing.is_left = True
+        if ahead.exception() is None and (batch := ahead.result()) is not None:
+            batch.close()
 
     def _is_ours(self, device: int, inode: int) -> bool:
         """Whether this act moved or linked a name of that inode, in this run or an earlier one."""
@@ -91,16 +123,26 @@ class Acting:
         return (device, inode) in self._touched
 
     # --- A batch ------------------------------------------------------------------------------------------
-    def _carry_out(self, batch: Prepared) -> None:
+    def _carry_out(self, batch: Prepared, clerk: Clerk) -> None:
+        self.heeding.ask()
+        self.preparing.refuse_switched_off()
         self.met += batch.skipped
         self._write_manifests(batch)
         outcomes, leaving = self._act_on(batch)
-        self._record(outcomes, time.monotonic() - batch.made_at)
+        self._refuse_unrecorded()
+        now = time.monotonic()
+        self._recorded = clerk.ask(self._record, outcomes, now - self._recorded_at)
+        self._recorded_at = now
         self.met += len(outcomes)
         if leaving is not None:
             raise leaving
         self.work.advance(self.met, max(self.met, self.act.file_count))
         self.work.check()
+
+    def _refuse_unrecorded(self) -> None:
+        """Wait for the records of the batch before; raise what kept them from being written."""
+        if self._recorded is not None:
+            self._recorded.result()
 
     def _write_manifests(self, batch: Prepared) -> None:
         lines: dict[TrashKey, list[str]] = {}
@@ -124,21 +166,24 @@ class Acting:
         return outcomes, leaving
 
     def _each(self, batch: Prepared) -> Iterator[Done]:
-        asked_at = time.monotonic()
+        asked_at, read_at = time.monotonic(), batch.made_at
         self._metered_for = (0, 0)
 
         def ask(item: Planned, folder: Folder) -> None:
-            nonlocal asked_at
+            nonlocal asked_at, read_at
             self.heeding.heed(is_final=item.action == DELETE)
             now = time.monotonic()
-            if now - asked_at < ASK_SECONDS:
-                return
-            asked_at = now
-            self.work.check_lost()
-            if now - batch.made_at > FRESH_SECONDS:
+            if now - asked_at >= ASK_SECONDS:
+                asked_at = now
+                self.work.check_lost()
+                if self._recorded is not None and self._recorded.done():
+                    self._refuse_unrecorded()
+            if now - read_at > FRESH_SECONDS:
+                read_at = now
                 self.work.check()
                 self.preparing.refuse_switched_off()
-                batch.ground.refuse_anew(item, folder)
+                batch.ground.read_anew([each.item for each in batch.intents])
+            batch.ground.refuse_anew(item, folder)
 
         acting = FileActing(
             batch.ground, self.provers, ask, self._touched, links_despite_metadata=self.plan.links_despite_metadata
@@ -151,6 +196,7 @@ class Acting:
             yield acting.act_on(each, batch.trash_of(each))
 
     def _record(self, outcomes: list[Done], seconds: float) -> None:
+        """By the clerk."""
         counted = Counted(seconds=seconds)
         for done in outcomes:
             counted.add(done.status, done.item.size)
@@ -158,6 +204,9 @@ class Acting:
             item_storing.store_outcomes(self.act.pk, outcomes)
             item_storing.store_touched(self._relinked(outcomes))
             item_storing.count(self.act.pk, counted)
+        if time.monotonic() - self._listened_at > LISTEN_SECONDS:
+            files_changed()
+            self._listened_at = time.monotonic()
 
     def _relinked(self, outcomes: list[Done]) -> Iterator[tuple[int, os.stat_result]]:
         """Every name of a file that stays, as its last new link left it: the keeper's, and those it got before."""

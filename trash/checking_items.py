@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from django.conf import settings
 
@@ -22,7 +22,7 @@ from libraries.names import to_bytes, to_display
 from libraries.reading import open_folder, signed
 from trash import steps
 from trash.folders import trash_folder_of
-from trash.item_storing import Planned, going_elsewhere
+from trash.item_storing import Kept, Planned, going_elsewhere
 from trash.proving import Found
 from trash.refusing import Refusal, refused
 
@@ -77,6 +77,7 @@ class Ground:
         self._pairs: dict[tuple[int, int], Refusal | None] = {}
         self._filesystems: dict[tuple[int, int], str] = {}
         self._folders: OrderedDict[tuple[int, str], Folder] = OrderedDict()
+        self._newer: Ground | None = None
         #: Where files of these folders went to: set by whoever moves them.
         self.sync_trashes: Callable[[], None] = lambda: None
         hours = settings.YOUNG_HOURS
@@ -170,12 +171,26 @@ class Ground:
             return Refusal("LIBRARIES_OVERLAP", "Its library and that of the file that stays hold the same folder.")
         return None
 
+    def read_anew(self, files: Sequence[Planned]) -> None:
+        """What the database says now, where what was read at first is no longer fresh."""
+        self._newer = Ground(files, self.is_ours)
+
     def refuse_anew(self, item: Planned, folder: Folder) -> None:
-        """What the database says now, where a proof took long."""
-        now = Ground([item], self.is_ours)
-        now.refuse_by_policy(item, folder)
-        if now.library(item.library_id).place.protects(item.path):
+        """By what was read since the batch was prepared, if anything was."""
+        if self._newer is None:
+            return
+        self._newer.refuse_by_policy(item, folder)
+        if self._newer.library(item.library_id).place.protects(item.path):
             raise Refusal("PROTECTED", "It lies in a protected place.")
+
+    def path_of(self, file: Planned | Kept) -> bytes:
+        """The whole path. Raises `Refusal` where its library is not there."""
+        return self.library(file.library_id).root + b"/" + to_bytes(file.path)
+
+    def is_limited(self, files: Iterable[Planned]) -> bool:
+        """Whether somebody has limited how quick the libraries of these files, or of those that stay, may be read."""
+        libraries = {key for file in files for key in (file.library_id, file.keeper.library_id)}
+        return any(map(self.limit_of, libraries))
 
     def limit_of(self, library_id: int) -> int:
         return self._limits.get(library_id, 0)

@@ -29,10 +29,12 @@ class Heeding:
     def heed(self, *, is_final: bool = False) -> None:
         """Raises `LeaseLost` where it was stopped and `GivesWay` where it rests. What is final is asked for each time:
         nobody can undo the files that would go until the next question."""
-        now = time.monotonic()
-        if not is_final and now - self._asked_at < EVERY_SECONDS:
-            return
-        self._asked_at = now
+        if is_final or time.monotonic() - self._asked_at >= EVERY_SECONDS:
+            self.ask()
+
+    def ask(self) -> None:
+        """The same, at once."""
+        self._asked_at = time.monotonic()
         rows = Act.objects.using(EXECUTOR).filter(pk=self._act.pk, job_id=self._work.row.pk)
         found = rows.values_list("job__status", "job__worker_id", "is_paused").first()
         if found is None or found[:2] != (Job.Status.RUNNING, self._work.lease.worker_id):

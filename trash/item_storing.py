@@ -31,14 +31,18 @@ LIVING = ", ".join(repr(status.value) for status in Act.LIVING)
 OPEN = ", ".join(repr(status.value) for status in TrashItem.OPEN)
 _NOW = {"sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'now')", "postgresql": "STATEMENT_TIMESTAMP()"}
 
+#: What is known of a file is looked up for each by itself. As a join, PostgreSQL goes by what it knows of how many rows
+#: an act has, which is as old as its last look at the table: one that is in full swing was gone through for each file.
 _NEXT = """
-SELECT v.id, v.file_id, v.library_id, v.relative_path, v.size_bytes, v.mtime_ns, v.inode, v.hash_algorithm,
-       v.content_hash, v.action, k.id, k.file_id, k.library_id, k.relative_path, k.size_bytes, k.mtime_ns, k.inode,
-       t.id IS NOT NULL
-  FROM plan_files v JOIN plan_files k ON k.id = v.keeper_id
-  LEFT JOIN trash_items t ON t.act_id = %s AND t.plan_file_id = v.id
- WHERE v.plan_id = %s AND v.id > %s AND v.role = 'remove' AND NOT v.is_out AND (t.id IS NULL OR t.status = 'intended')
- ORDER BY v.id LIMIT %s"""
+SELECT * FROM (
+  SELECT v.id, v.file_id, v.library_id, v.relative_path, v.size_bytes, v.mtime_ns, v.inode, v.hash_algorithm,
+         v.content_hash, v.action, k.id AS keeper_id, k.file_id AS keeper_file_id, k.library_id AS keeper_library_id,
+         k.relative_path AS keeper_path, k.size_bytes AS keeper_size, k.mtime_ns AS keeper_mtime_ns,
+         k.inode AS keeper_inode,
+         (SELECT t.status FROM trash_items t WHERE t.act_id = %s AND t.plan_file_id = v.id) AS known
+    FROM plan_files v JOIN plan_files k ON k.id = v.keeper_id
+   WHERE v.plan_id = %s AND v.id > %s AND v.role = 'remove' AND NOT v.is_out) AS going
+ WHERE known IS NULL OR known = 'intended' ORDER BY id LIMIT %s"""
 _INTENTS = (
     "trash_items (act_id, plan_file_id, status, reason_code, reason, library_id, path_key, trash_folder, device, inode)"
 )
@@ -166,7 +170,7 @@ def next_files(act: Act, after: int, most: int) -> list[Planned]:
 
 
 def _planned(row: tuple[Any, ...]) -> Planned:
-    return Planned._make((*row[:8], bytes(row[8]), row[9], Kept._make(row[10:17]), bool(row[17])))
+    return Planned._make((*row[:8], bytes(row[8]), row[9], Kept._make(row[10:17]), row[17] is not None))
 
 
 def going_elsewhere(file_ids: Iterable[int]) -> set[int]:

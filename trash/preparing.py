@@ -8,13 +8,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import groupby
 from stat import S_ISREG
+from typing import Self
 
 from django.conf import settings
 from django.db.models.functions import Now
 
+from database.portions import portions
 from database.routing import EXECUTOR
 from duplicates.models import Plan
-from jobs.errors import GivesWay, LeaseLost
+from jobs.errors import GivesWay, LeaseLost, Stopping
 from jobs.executing import PAUSED
 from jobs.models import Job
 from jobs.working import Work
@@ -22,6 +24,7 @@ from libraries.names import to_bytes
 from trash import item_storing, manifest, steps, switching
 from trash.checking_items import Folder, Ground
 from trash.errors import ActFailed
+from trash.fetching import Fetching
 from trash.folders import Trash, open_trash
 from trash.item_storing import Counted, Intent, Planned
 from trash.locking import Held
@@ -30,8 +33,10 @@ from trash.models import Act, TrashItem
 from trash.proving import refuse_changed
 from trash.refusing import Refusal, refused
 
-#: What a batch reads at the most, unless one file alone is larger.
-BATCH_BYTES = 64 << 20
+#: What a batch reads at the most, unless one file alone is larger: two of them have to fit into the memory of a NAS.
+BATCH_BYTES = 128 << 20
+#: So many files are looked at between two questions whether they come from a disk.
+LOOK_FILES = 64
 TrashKey = tuple[int, str]
 
 
@@ -85,6 +90,15 @@ class Preparing:
         self.work, self.act, self.plan, self.lock, self.is_ours = work, act, act.plan, lock, is_ours
         self.space: dict[str, list[int]] = dict(act.space)
         self._headed: set[TrashKey] = set()
+        self.fetching = Fetching()
+        #: The file that is looked at, and whether nobody waits for it any more: for another thread to read and to say.
+        self.looks_at, self.is_left = b"", False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.fetching.close()
 
     def begin(self) -> None:
         self.refuse_switched_off()
@@ -99,7 +113,7 @@ class Preparing:
         self.refuse_switched_off()
         batch = Prepared(files, Ground(files, self.is_ours))
         try:
-            intents = [self._look(file, batch) for file in _folder_by_folder(files)]
+            intents = self._look_at(_folder_by_folder(files), batch)
             counted = Counted()
             for each in intents:
                 if each.code:
@@ -143,9 +157,22 @@ class Preparing:
             row.update(status=Act.Status.RUNNING, updated_at=Now())
 
     # --- Looking ------------------------------------------------------------------------------------------
+    def _look_at(self, files: list[Planned], batch: Prepared) -> list[Intent]:
+        """Where they come from a disk, both files of the next pairs are fetched meanwhile: they are read soon. Unless
+        somebody has limited that."""
+        intents: list[Intent] = []
+        for some in portions(files, LOOK_FILES):
+            if self.is_left:
+                raise Stopping("nobody waits for these files any more")
+            intents += [self._look(file, batch) for file in some]
+            following = files[len(intents) : len(intents) + LOOK_FILES]
+            if self.fetching.is_wanted(len(some)) and not batch.ground.is_limited(following):
+                self.fetching.fetch(following, batch.ground)
+        return intents
+
     def _look(self, item: Planned, batch: Prepared) -> Intent:
         """What is cheap to know: what is refused here is neither intended nor read."""
-        path = to_bytes(item.path)
+        self.looks_at = path = to_bytes(item.path)
         name, ground = path.rpartition(b"/")[2], batch.ground
         try:
             folder = ground.folder(item.library_id, item.path.rpartition("/")[0], "VICTIM_GONE")

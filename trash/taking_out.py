@@ -37,8 +37,9 @@ from trash.models import Act, TrashItem
 from trash.refusing import Refusal
 from trash.taking_batch import Batch, TrashKey, below, is_folder, known_folders, trash_key
 
-#: A batch ends after so many bytes, unless its first file has more.
+#: A batch ends after so many bytes, unless its first file has more, or so many files: their rows are in memory.
 BATCH_BYTES = 64 << 20
+BATCH_FILES = 2_000
 #: Trashes that are open at the same time: each takes five descriptors, and a process has about a thousand.
 BATCH_TRASHES = 40
 #: A wait for the I/O budget is cut into such pieces, so that a lost lease is noticed.
@@ -88,7 +89,7 @@ class TakingOut:
         items: list[TrashItem] = []
         trashes: set[TrashKey] = set()
         size = 0
-        for item in rows[: settings.ACT_BATCH_FILES]:
+        for item in rows[: min(settings.ACT_BATCH_FILES, BATCH_FILES)]:
             size += item.plan_file.size_bytes
             trashes.add(trash_key(item))
             if items and (size > BATCH_BYTES or len(trashes) > BATCH_TRASHES):

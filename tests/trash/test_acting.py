@@ -387,6 +387,16 @@ def test_a_library_that_got_a_role_since_is_left_alone(tmp_path: Path, role: str
     assert reasons(carry_out(act)) == {"b/copy": code}
 
 
+def test_a_role_that_came_while_its_batch_was_worked_on_counts(tmp_path: Path, monkeypatch: Patch) -> None:
+    many(tmp_path / "photos", 3)
+    act = authorised()
+    monkeypatch.setattr("trash.acting.FRESH_SECONDS", -1)
+    when_proved(monkeypatch, lambda: LibraryRoot.objects.update(role="protected"))
+    act = carry_out(act)
+    assert act.done_count == 1
+    assert list(reasons(act).values()) == ["PROTECTED"] * 2
+
+
 def test_young_files_are_left_alone(tmp_path: Path, settings: Any) -> None:
     library(tmp_path / "photos", {"a": b"one", "b/copy": b"one"})
     act = authorised()
