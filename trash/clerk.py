@@ -1,8 +1,8 @@
 """Keeps the records of an act while its files are worked on: the disk and the database wait for each other no more than
 they have to.
 
-One thread with a database connection of its own does what it is asked, in that order. It is no second hand: no file is
-touched by it, and whoever asked waits for it before the lock is let go.
+One thread with a database connection of its own does what it is asked, in that order. It is no second hand: it looks at
+files and makes trashes ready for them, but moves none; and whoever asked waits for it before the lock is let go.
 """
 
 from __future__ import annotations
