@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connections
 
+from database.routing import EXECUTOR
 from jobs.errors import GivesWay
 from jobs.models import Job
 from jobs.working import in_hand
@@ -149,12 +150,12 @@ def test_a_stop_does_not_wait_for_all_of_the_next_files(tmp_path: Path, settings
     assert carry_out(act).done_count == 6
 
 
-def test_it_does_what_it_is_asked_in_order_with_a_connection_that_it_closes(monkeypatch: Patch) -> None:
+def test_it_does_what_it_is_asked_in_order_with_a_connection_that_it_closes() -> None:
     done: list[Any] = []
     with Clerk() as clerk:
         for number in range(3):
             clerk.ask(done.append, number)
-        there = clerk.ask(lambda: (threading.get_ident(), connections["executor"]))
+        there = clerk.ask(lambda: (threading.get_ident(), connections[EXECUTOR]))
         with pytest.raises(ZeroDivisionError):
             clerk.ask(lambda: 1 // 0).result()
         thread, connection = there.result()
