@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from database.portions import portions
 from database.routing import POLICY
+from libraries import mounts
 from libraries.models import LibraryFile, LibraryRoot, LibraryState
 
 #: (algorithm, digest)
@@ -60,9 +61,7 @@ class Place(NamedTuple):
 
     def mount_of(self, folder: str) -> str:
         """The folder where the filesystem begins that a folder lies on; "" is the root."""
-        while folder and folder not in self.filesystems:
-            folder = folder.rpartition("/")[0]
-        return folder
+        return mounts.mount_of(folder, self.filesystems)
 
 
 class FileFacts(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -115,6 +115,13 @@ def mounts_below(root: bytes, machine: Machine = HERE) -> dict[bytes, str]:
 def filesystems(root: bytes) -> dict[str, str]:
     """The same as the columns hold it."""
     return {to_text(folder): name for folder, name in mounts_below(root).items()}
+
+
+def mount_of(folder: str, filesystems: Mapping[str, str]) -> str:
+    """The folder where the filesystem begins that a folder below the same root lies on; "" is the root."""
+    while folder and folder not in filesystems:
+        folder = folder.rpartition("/")[0]
+    return folder
 
 
 def is_writable(folder: bytes) -> bool:

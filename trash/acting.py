@@ -1,19 +1,22 @@
 """Carrying out a plan: exactly the saved one, batch by batch.
 
-In each batch first what is intended is recorded, durably (`trash.preparing`); then it is written into the manifests
-beside the files; then each file is proved and acted on at once; then the folders are synced; then what became of it is
-recorded. So whatever was moved stands in a manifest, and whatever stands in a manifest stands in the database: a kill
-or a power cut anywhere leaves rows that say `intended`, and the disk says what became of them (`trash.settling`).
+In each batch first what is intended is recorded, durably, and then written into the manifests beside the files
+(`trash.preparing`); then each file is proved and acted on at once; then the folders are synced; then what became of it
+is recorded. So whatever was moved stands in a manifest, and whatever stands in a manifest stands in the database: a
+kill or a power cut anywhere leaves rows that say `intended`, and the disk says what became of them (`trash.settling`).
 
-While a batch is acted on, the one before is recorded and the next is prepared (`trash.clerk`).
+While a batch is acted on, the one before is recorded and the next is prepared (`trash.clerk`). Where there are many
+files, a process of its own acts on them (`trash.hand`).
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
+from contextlib import ExitStack
+
+from django.conf import settings
 
 from jobs.budgets import Meter
 from jobs.errors import Stopping
@@ -21,17 +24,20 @@ from jobs.models import Job
 from jobs.working import Work
 from libraries.listening import files_changed
 from libraries.names import to_display, to_text
+from libraries.reading import signed
 from trash import ending, item_storing
-from trash.acting_on_file import DELETE, FileActing, Provers
-from trash.checking_items import Folder, Ground
+from trash.acting_on_file import FileActing, Provers
+from trash.checking_items import Ground
 from trash.clerk import Clerk
 from trash.empty_folders import remove_empty_folders
+from trash.hand import Hand, Refused
 from trash.heeding import Heeding
-from trash.item_storing import Counted, Done, Planned
+from trash.item_storing import Counted
 from trash.locking import Held
-from trash.manifest_writing import line_of, write
 from trash.models import Act
-from trash.preparing import Prepared, Preparing, TrashKey
+from trash.planned import DELETE, HARDLINK, Done, Linked, Planned
+from trash.preparing import Prepared, Preparing
+from trash.refusing import Refusal
 from trash.void import refuse_older_database
 
 #: What was read before the consumer says that it makes progress.
@@ -56,7 +62,7 @@ class Acting:
 
     def __init__(self, work: Work[Job], act: Act, lock: Held) -> None:
         assert act.plan is not None
-        self.work, self.act, self.plan = work, act, act.plan
+        self.work, self.act, self.plan, self.lock = work, act, act.plan, lock
         self.preparing = Preparing(work, act, lock, self._is_ours)
         self.provers = Provers(self._read)
         self.heeding = Heeding(work, act)
@@ -73,12 +79,19 @@ class Acting:
         self._listened_at = self._recorded_at = time.monotonic()
         #: The records of the batch before, as far as the clerk is with them.
         self._recorded: Future[None] | None = None
+        self._hand: Hand | None = None
+        #: When it was asked last whether the claim holds, and when the policy was read by which the batch goes.
+        self._asked_at = self._read_at = 0.0
 
     def run(self) -> None:
         refuse_older_database(self.act)
         self.preparing.begin()
         self.work.advance(self.met, self.act.file_count, doing=f"plan {self.plan.pk}")
-        with self.preparing, Clerk() as clerk:
+        with self.preparing, Clerk() as clerk, ExitStack() as stack:
+            if self.act.file_count - self.met >= settings.ACT_HAND_FILES:
+                self._hand = stack.enter_context(
+                    Hand(self.lock, links_despite_metadata=self.plan.links_despite_metadata)
+                )
             try:
                 self._go_through(clerk)
             finally:
@@ -127,7 +140,6 @@ class Acting:
         self.heeding.ask()
         self.preparing.refuse_switched_off()
         self.met += batch.skipped
-        self._write_manifests(batch)
         outcomes, leaving = self._act_on(batch)
         self._refuse_unrecorded()
         now = time.monotonic()
@@ -144,17 +156,12 @@ class Acting:
         if self._recorded is not None:
             self._recorded.result()
 
-    def _write_manifests(self, batch: Prepared) -> None:
-        lines: dict[TrashKey, list[str]] = {}
-        for each in batch.intents:
-            key = (each.item.library_id, each.trash_folder)
-            lines.setdefault(key, []).append(line_of(each, batch.trashes[key].mount))
-        for key, some in lines.items():
-            write(batch.trashes[key], some)
-
     def _act_on(self, batch: Prepared) -> tuple[list[Done], Stopping | None]:
         """What became of its files; with the reason, where it has to be left half-way: the rest is intended still, and
         taken up again."""
+        self._asked_at, self._read_at = time.monotonic(), batch.made_at
+        if self._hand is not None and self._is_for_the_hand(batch):
+            return self._hand_over(batch, self._hand)
         outcomes: list[Done] = []
         leaving: Stopping | None = None
         try:
@@ -166,34 +173,72 @@ class Acting:
         return outcomes, leaving
 
     def _each(self, batch: Prepared) -> Iterator[Done]:
-        asked_at, read_at = time.monotonic(), batch.made_at
         self._metered_for = (0, 0)
 
-        def ask(item: Planned, folder: Folder) -> None:
-            nonlocal asked_at, read_at
+        def ask(item: Planned) -> None:
             self.heeding.heed(is_final=item.action == DELETE)
-            now = time.monotonic()
-            if now - asked_at >= ASK_SECONDS:
-                asked_at = now
-                self.work.check_lost()
-                if self._recorded is not None and self._recorded.done():
-                    self._refuse_unrecorded()
-            if now - read_at > FRESH_SECONDS:
-                read_at = now
-                self.work.check()
-                self.preparing.refuse_switched_off()
-                batch.ground.read_anew([each.item for each in batch.intents])
-            batch.ground.refuse_anew(item, folder)
+            self._check_now_and_then(batch)
+            batch.ground.refuse_anew(item)
 
         acting = FileActing(
             batch.ground, self.provers, ask, self._touched, links_despite_metadata=self.plan.links_despite_metadata
         )
         for number, each in enumerate(batch.intents):
             if number % TOLD_FILES == 0:
-                self.work.advance(self.met + number, doing=to_display(each.item.path)[:200])
+                self._told(number, each.item.path)
                 self.work.check()
             self._meter(each.item, batch.ground)
-            yield acting.act_on(each, batch.trash_of(each))
+            yield acting.act_on(each.item, batch.trash_of(each))
+
+    def _check_now_and_then(self, batch: Prepared) -> bool:
+        """Raise where the claim is lost, or where nothing more may be done; whether the policy was read anew."""
+        now = time.monotonic()
+        if now - self._asked_at >= ASK_SECONDS:
+            self._asked_at = now
+            self.work.check_lost()
+            if self._recorded is not None and self._recorded.done():
+                self._refuse_unrecorded()
+        if now - self._read_at <= FRESH_SECONDS:
+            return False
+        self._read_at = now
+        self.work.check()
+        self.preparing.refuse_switched_off()
+        batch.ground.read_anew([each.item for each in batch.intents])
+        return True
+
+    def _told(self, number: int, path: str) -> None:
+        self.work.advance(self.met + number, doing=to_display(path)[:200])
+
+    # --- By the hand --------------------------------------------------------------------------------------
+    def _is_for_the_hand(self, batch: Prepared) -> bool:
+        """Not what is final, where people are asked before each file, nor what somebody has limited, where the budget
+        is: both wait for the database anyway."""
+        files = [each.item for each in batch.intents]
+        return all(file.action != DELETE for file in files) and not batch.ground.is_limited(files)
+
+    def _hand_over(self, batch: Prepared, hand: Hand) -> tuple[list[Done], Stopping | None]:
+        # For the look at the next files, which begins at once. The hand itself goes by what it has really touched.
+        for each in batch.intents:
+            if each.info is not None and (each.item.action == HARDLINK or each.info.st_nlink > 1):
+                device = signed(each.info.st_dev)
+                self._touched |= {(device, signed(each.info.st_ino)), (device, each.item.keeper.inode or 0)}
+
+        def check() -> Refused | None:
+            self.work.check()
+            self.heeding.heed()
+            return self._refused_anew(batch) if self._check_now_and_then(batch) else None
+
+        return hand.act_on(batch, check, self._is_ours, self._told)
+
+    def _refused_anew(self, batch: Prepared) -> Refused:
+        """The files of the batch to which nothing may be done by the policy as it is now."""
+        refused: Refused = {}
+        for each in batch.intents:
+            try:
+                batch.ground.refuse_anew(each.item)
+            except Refusal as reason:
+                refused[each.item.id] = (reason.code, reason.message)
+        return refused
 
     def _record(self, outcomes: list[Done], seconds: float) -> None:
         """By the clerk."""
@@ -208,7 +253,7 @@ class Acting:
             files_changed()
             self._listened_at = time.monotonic()
 
-    def _relinked(self, outcomes: list[Done]) -> Iterator[tuple[int, os.stat_result]]:
+    def _relinked(self, outcomes: list[Done]) -> Iterator[tuple[int, Linked]]:
         """Every name of a file that stays, as its last new link left it: the keeper's, and those it got before."""
         last: dict[int, Done] = {}
         for done in outcomes:

@@ -1,30 +1,23 @@
 """One file of a plan: proved and acted on at once. Everything that may be known before was looked at before
-(`trash.acting`); what is looked at here is what may have changed since."""
+(`trash.preparing`); what is looked at here is what may have changed since. Knows nothing of Django, so that a process
+of its own can do it (`trash.hand_process`)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from database.crash_points import reach
-from duplicates.models import Action
 from libraries.names import to_bytes
 from libraries.reading import Reader, signed
 from trash import moving, steps
-from trash.checking_items import Folder, Ground
-from trash.folders import Trash
-from trash.item_storing import Done, Intent, Planned
-from trash.models import TrashItem
+from trash.folders import TrashFiles
 from trash.moving import Place
+from trash.open_folders import OpenFolder, OpenFolders
+from trash.planned import DELETE, DELETED, HARDLINK, SKIPPED, TRASHED, Done, Linked, Planned
 from trash.proving import Found, Prover, metadata_differs, open_wanted
 from trash.refusing import Refusal, Stranded, refused
-
-SKIPPED, TRASHED, DELETED = (
-    TrashItem.Status.SKIPPED.value,
-    TrashItem.Status.TRASHED.value,
-    TrashItem.Status.DELETED.value,
-)
-HARDLINK, DELETE = Action.HARDLINK.value, Action.DELETE.value
 
 
 class Provers:
@@ -46,50 +39,56 @@ class FileActing:
 
     def __init__(
         self,
-        ground: Ground,
+        folders: OpenFolders[Any],
         provers: Provers,
-        ask: Callable[[Planned, Folder], None],
+        ask: Callable[[Planned], None],
         touched: set[tuple[int, int]],
         *,
         links_despite_metadata: bool,
     ) -> None:
-        self.ground, self.provers, self.ask, self.touched = ground, provers, ask, touched
+        self.folders, self.provers, self.ask, self.touched = folders, provers, ask, touched
         self.links_despite_metadata = links_despite_metadata
 
-    def act_on(self, intent: Intent, trash: Trash) -> Done:
+    def act_on(self, item: Planned, trash: TrashFiles) -> Done:
         try:
-            return self._open_and_act(intent, trash)
+            return self._open_and_act(item, trash)
         except Stranded as reason:
             # It lies in the trash, whatever it is: from there it can be undone.
-            return Done(intent.item, TRASHED, reason.code, reason.message)
+            return Done(item, TRASHED, reason.code, reason.message)
         except Refusal as reason:
-            return Done(intent.item, SKIPPED, reason.code, reason.message)
+            return Done(item, SKIPPED, reason.code, reason.message)
 
-    def _open_and_act(self, intent: Intent, trash: Trash) -> Done:
-        item, keeper = intent.item, intent.item.keeper
-        folder = self.ground.folder(item.library_id, item.path.rpartition("/")[0], "VICTIM_GONE")
-        at = Place(folder.handle, intent.name)
+    def _open_and_act(self, item: Planned, trash: TrashFiles) -> Done:
+        keeper, folders = item.keeper, self.folders
+        above, _, name = item.path.rpartition("/")
+        folder = folders.folder(item.library_id, above, "VICTIM_GONE")
+        at = Place(folder.handle, to_bytes(name))
         victim = open_wanted(at.folder, at.name, item, "VICTIM")
         try:
-            keeper_path = to_bytes(keeper.path)
-            keeper_folder = self.ground.folder(keeper.library_id, keeper.path.rpartition("/")[0], "KEEPER_GONE")
-            keeper_at = Place(keeper_folder.handle, keeper_path.rpartition(b"/")[2])
+            above, _, name = keeper.path.rpartition("/")
+            keeper_folder = folders.folder(keeper.library_id, above, "KEEPER_GONE")
+            keeper_at = Place(keeper_folder.handle, to_bytes(name))
             stays = open_wanted(keeper_at.folder, keeper_at.name, keeper, "KEEPER")
             try:
-                self.ground.refuse_other_disk(keeper_folder, stays)
-                self.ground.refuse_young(keeper_folder, stays.info)
+                folders.refuse_other_disk(keeper_folder, stays)
+                folders.refuse_young(keeper_folder, stays.info)
                 self._prove(item, folder, victim, stays)
                 folder.is_touched = True
-                self.touched.add(_inode(victim))
+                if victim.info.st_nlink > 1:
+                    self.touched.add(_inode(victim))  # its other names have the new ctime, too
                 trash_name = b"%d" % item.id
                 if item.action == HARDLINK:
                     self.touched.add(_inode(stays))
                     now = moving.link_over(at, victim.info, keeper_at, stays.info, trash, trash_name)
                     self.provers.of(item.algorithm).renew(stays)
-                    return Done(item, TRASHED, linked=now)
+                    return Done(item, TRASHED, linked=Linked.of(now))
                 root = keeper_folder.library.root
                 moving.to_trash(
-                    at, victim.info, trash, trash_name, lambda: moving.still_there(root, keeper_path, stays.info)
+                    at,
+                    victim.info,
+                    trash,
+                    trash_name,
+                    lambda: moving.still_there(root, to_bytes(keeper.path), stays.info),
                 )
                 return _delete(item, trash, trash_name) if item.action == DELETE else Done(item, TRASHED)
             finally:
@@ -97,14 +96,14 @@ class FileActing:
         finally:
             os.close(victim.handle)
 
-    def _prove(self, item: Planned, folder: Folder, victim: Found, stays: Found) -> None:
-        self.ground.refuse_young(folder, victim.info)
-        self.ground.refuse_other_disk(folder, victim)
+    def _prove(self, item: Planned, folder: OpenFolder, victim: Found, stays: Found) -> None:
+        self.folders.refuse_young(folder, victim.info)
+        self.folders.refuse_other_disk(folder, victim)
         keeps_metadata = item.action == HARDLINK and not self.links_despite_metadata
         if keeps_metadata and (what := metadata_differs(stays, victim)):
             raise Refusal("METADATA_DIFFERS", f"A link would lose its own metadata: {what} differs.")
         self.provers.of(item.algorithm).prove(stays, victim, item.digest)
-        self.ask(item, folder)
+        self.ask(item)
         reach("proved")
 
 
@@ -112,7 +111,7 @@ def _inode(file: Found) -> tuple[int, int]:
     return signed(file.info.st_dev), signed(file.info.st_ino)
 
 
-def _delete(item: Planned, trash: Trash, trash_name: bytes) -> Done:
+def _delete(item: Planned, trash: TrashFiles, trash_name: bytes) -> Done:
     """It went the way of the trash, with all its checks; only then it goes for good."""
     try:
         steps.unlink(trash_name, dir_fd=trash.files)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from trash.checking_items import Ground
-from trash.item_storing import Planned
+from trash.planned import Planned
 from trash.proving import SMALL_BYTES, open_path
 from trash.refusing import Refusal
 

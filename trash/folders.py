@@ -42,13 +42,24 @@ class Top(NamedTuple):
     top: int
 
 
-class Trash:
+class TrashFiles:
+    """The files of one act in one trash, by their folder, which is open."""
+
+    def __init__(self, files: int) -> None:
+        self.files = files
+
+    def info(self, name: bytes) -> os.stat_result | None:
+        """The file of that name; None where there is none."""
+        return info_of(name, dir_fd=self.files)
+
+
+class Trash(TrashFiles):
     """One act's folder in one trash, opened. Its descriptors are closed with it."""
 
     def __init__(self, mount: int, top: int, folder: int, files: int, key: str) -> None:
-        #: Of the folder that holds the trash (paths in the manifest start there), the trash, the act's folder in it,
-        #: and the files.
-        self.mount, self.top, self.folder, self.files, self.key = mount, top, folder, files, key
+        super().__init__(files)
+        #: Of the folder that holds the trash (paths in the manifest start there), the trash, and the act's folder.
+        self.mount, self.top, self.folder, self.key = mount, top, folder, key
         self._manifest: int | None = None
 
     def __enter__(self) -> Self:
@@ -92,10 +103,6 @@ class Trash:
             yield from manifest.read(lines)
 
     # --- The files ----------------------------------------------------------------------------------------
-    def info(self, name: bytes) -> os.stat_result | None:
-        """The file of that name; None where there is none."""
-        return info_of(name, dir_fd=self.files)
-
     def names(self) -> set[bytes]:
         return {os.fsencode(name) for name in os.listdir(self.files)}  # noqa: PTH208  a descriptor
 

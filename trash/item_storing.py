@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import connections
 
@@ -25,6 +25,7 @@ from jobs.working import Work
 from libraries.reading import signed
 from trash.models import Act, TrashItem
 from trash.path_keys import path_key
+from trash.planned import Done, Intent, Kept, Linked, Planned
 
 POINT = "record"
 LIVING = ", ".join(repr(status.value) for status in Act.LIVING)
@@ -77,57 +78,6 @@ UPDATE acts SET done_count = done_count + %s, skipped_count = skipped_count + %s
 _GOING = """
 SELECT DISTINCT x.file_id FROM acts a JOIN plan_files x ON x.plan_id = a.plan_id
  WHERE a.verb = 'act' AND a.status IN ({living}) AND x.role = 'remove' AND NOT x.is_out AND x.file_id {among}"""
-
-
-class Kept(NamedTuple):
-    """The file that stays, as the plan has it."""
-
-    id: int
-    file_id: int
-    library_id: int
-    path: str
-    size: int
-    mtime_ns: int
-    inode: int | None
-
-
-class Planned(NamedTuple):
-    """A file that goes, as the plan has it. Whether it was intended before, by a run that was killed."""
-
-    id: int
-    file_id: int
-    library_id: int
-    path: str
-    size: int
-    mtime_ns: int
-    inode: int | None
-    algorithm: str
-    digest: bytes
-    action: str
-    keeper: Kept
-    is_intended: bool
-
-
-class Intent(NamedTuple):
-    """What is about to be done to a file; with a reason, that nothing will be. Its path and its name as bytes."""
-
-    item: Planned
-    path: bytes
-    name: bytes
-    trash_folder: str = ""
-    info: os.stat_result | None = None
-    code: str = ""
-    reason: str = ""
-
-
-class Done(NamedTuple):
-    """What became of a file. `linked` is what its name is now, where that is a link of the file that stays."""
-
-    item: Planned
-    status: str
-    code: str = ""
-    reason: str = ""
-    linked: os.stat_result | None = None
 
 
 @dataclass
@@ -263,7 +213,7 @@ def _linked_row(done: Done) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def store_touched(names: Iterable[tuple[int, os.stat_result]]) -> None:
+def store_touched(names: Iterable[tuple[int, Linked | os.stat_result]]) -> None:
     """Rows of names whose inode got one more link: nobody has to read them again because of that."""
     rows = [(info.st_ctime_ns, info.st_nlink, file_id, signed(info.st_ino)) for file_id, info in names]
     if rows:

@@ -84,6 +84,11 @@ class Held:
             os.close(handle)
         remove_empty(TRASH, trash.mount)
 
+    def handles(self) -> list[int]:
+        """Every descriptor that holds it: whoever is given all of them holds it, too, until all are closed."""
+        own = [] if self._handle is None else [self._handle]
+        return [*own, *(handle for handles in self._trashes.values() for handle in handles)]
+
     def let_go(self) -> None:
         for handles in self._trashes.values():
             for handle in handles:

@@ -9,7 +9,7 @@ from libraries.names import to_bytes
 from trash import manifest
 from trash.errors import ActFailed
 from trash.folders import Trash
-from trash.item_storing import Intent
+from trash.planned import Intent
 from trash.refusing import refused
 
 

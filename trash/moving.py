@@ -15,7 +15,7 @@ from typing import NamedTuple
 from libraries.excluding import LINK_ENDING
 from libraries.reading import open_file
 from trash import steps
-from trash.folders import Trash, info_of
+from trash.folders import TrashFiles, info_of
 from trash.proving import Found, is_same_file, is_unchanged, open_path
 from trash.refusing import Refusal, Stranded, refused
 
@@ -55,7 +55,7 @@ def still_there(root: bytes, path: bytes, info: os.stat_result) -> None:
 
 # --- Moving -----------------------------------------------------------------------------------------------
 def to_trash(
-    victim: Place, info: os.stat_result, trash: Trash, trash_name: bytes, keeper_is_there: Callable[[], None]
+    victim: Place, info: os.stat_result, trash: TrashFiles, trash_name: bytes, keeper_is_there: Callable[[], None]
 ) -> None:
     """Move the file that was proved. Raises `Refusal` where it is not done, `Stranded` where something lies in the
     trash that should not and can't be moved back."""
@@ -71,7 +71,7 @@ def to_trash(
         raise
 
 
-def _rename_into(victim: Place, trash: Trash, trash_name: bytes) -> None:
+def _rename_into(victim: Place, trash: TrashFiles, trash_name: bytes) -> None:
     try:
         steps.rename_new(victim.name, trash_name, src_fd=victim.folder, dst_fd=trash.files)
     except steps.NotKnownHere:
@@ -82,7 +82,7 @@ def _rename_into(victim: Place, trash: Trash, trash_name: bytes) -> None:
         steps.rename_over(victim.name, trash_name, src_fd=victim.folder, dst_fd=trash.files)
 
 
-def _refuse_one_way(victim: Place, trash: Trash, trash_name: bytes) -> None:
+def _refuse_one_way(victim: Place, trash: TrashFiles, trash_name: bytes) -> None:
     """Where nothing can be renamed without replacing, a file comes back by a link (`_move_out`), so one that can't be
     linked would never come back. Tried with the file itself: links of other people's files may be forbidden. It goes in
     by a rename all the same: to unlink its name could hit a new version that was saved under it since."""
@@ -95,13 +95,13 @@ def _refuse_one_way(victim: Place, trash: Trash, trash_name: bytes) -> None:
     _drop_spare(trash_name, trash.files)
 
 
-def refuse_moved_other(trash: Trash, trash_name: bytes, info: os.stat_result) -> None:
+def refuse_moved_other(trash: TrashFiles, trash_name: bytes, info: os.stat_result) -> None:
     moved = trash.info(trash_name)
     if moved is None or not is_unchanged(moved, info):
         raise Refusal("VICTIM_CHANGED", "The file became another one in the last moment.")
 
 
-def _bring_back(trash: Trash, trash_name: bytes, place: Place, reason: Refusal) -> None:
+def _bring_back(trash: TrashFiles, trash_name: bytes, place: Place, reason: Refusal) -> None:
     try:
         put_back(trash, trash_name, place)
     except Refusal as taken:
@@ -110,7 +110,7 @@ def _bring_back(trash: Trash, trash_name: bytes, place: Place, reason: Refusal) 
         ) from None
 
 
-def put_back(trash: Trash, trash_name: bytes, place: Place) -> None:
+def put_back(trash: TrashFiles, trash_name: bytes, place: Place) -> None:
     """Move a file out of the trash to where nothing is: it never replaces anything. Raises `Refusal`."""
     try:
         _move_out(trash, trash_name, place)
@@ -120,7 +120,7 @@ def put_back(trash: Trash, trash_name: bytes, place: Place) -> None:
         raise refused(error, gone="TRASH_GONE", what="The file in the trash") from None
 
 
-def _move_out(trash: Trash, trash_name: bytes, place: Place) -> None:
+def _move_out(trash: TrashFiles, trash_name: bytes, place: Place) -> None:
     try:
         steps.rename_new(trash_name, place.name, src_fd=trash.files, dst_fd=place.folder)
     except steps.NotKnownHere:
@@ -130,7 +130,12 @@ def _move_out(trash: Trash, trash_name: bytes, place: Place) -> None:
 
 # --- Hard links -------------------------------------------------------------------------------------------
 def link_over(
-    victim: Place, info: os.stat_result, keeper: Place, keeper_info: os.stat_result, trash: Trash, trash_name: bytes
+    victim: Place,
+    info: os.stat_result,
+    keeper: Place,
+    keeper_info: os.stat_result,
+    trash: TrashFiles,
+    trash_name: bytes,
 ) -> os.stat_result:
     """Let the name be one more link of the file that stays; its own inode lies in the trash then. The name is there at
     every moment. Returns what it is now. Raises `Refusal` where nothing was done."""
@@ -150,7 +155,7 @@ def link_over(
     return os.stat(victim.name, dir_fd=victim.folder, follow_symlinks=False)
 
 
-def _exchange(victim: Place, info: os.stat_result, trash: Trash, trash_name: bytes) -> None:
+def _exchange(victim: Place, info: os.stat_result, trash: TrashFiles, trash_name: bytes) -> None:
     """The link that waits in the trash and the file change places; where it was another file, they change back."""
     try:
         steps.exchange(trash_name, victim.name, src_fd=trash.files, dst_fd=victim.folder)
@@ -169,7 +174,7 @@ def temporary_name(trash_name: bytes) -> bytes:
     return b"." + trash_name + LINK_ENDING.encode()
 
 
-def _link_beside(victim: Place, info: os.stat_result, trash: Trash, trash_name: bytes) -> None:
+def _link_beside(victim: Place, info: os.stat_result, trash: TrashFiles, trash_name: bytes) -> None:
     """The same in more steps: the link goes beside the victim, the victim's inode into the trash, and then the link is
     renamed over the victim's name."""
     beside = temporary_name(trash_name)
@@ -190,20 +195,20 @@ def _link_beside(victim: Place, info: os.stat_result, trash: Trash, trash_name: 
     steps.rename_over(beside, victim.name, src_fd=victim.folder, dst_fd=victim.folder)
 
 
-def unlink_over(place: Place, linked: Found, trash: Trash, trash_name: bytes) -> None:
+def unlink_over(place: Place, linked: Found, trash: TrashFiles, trash_name: bytes) -> None:
     """Undo a hard link: the name gets its own inode back. `linked` is what has the name, open, and was found to have
     the same bytes as the file in the trash: so nothing is lost with it. Raises `Refusal`."""
     _take_links_place(place, linked, trash, trash_name, is_copy=True)
 
 
-def give_name_back(place: Place, linked: Found, trash: Trash, trash_name: bytes) -> None:
+def give_name_back(place: Place, linked: Found, trash: TrashFiles, trash_name: bytes) -> None:
     """A link took the place of another file than the one that was proved: that one gets its name back. Its bytes are
     not those of `linked`, so that goes only where it has another name: a last one is kept in the trash (`Stranded`).
     Raises `Refusal`."""
     _take_links_place(place, linked, trash, trash_name, is_copy=False)
 
 
-def _take_links_place(place: Place, linked: Found, trash: Trash, trash_name: bytes, *, is_copy: bool) -> None:
+def _take_links_place(place: Place, linked: Found, trash: TrashFiles, trash_name: bytes, *, is_copy: bool) -> None:
     if trash.info(trash_name) is None:
         raise Refusal("TRASH_GONE", "The file in the trash is not there any more.")
     try:
@@ -212,7 +217,9 @@ def _take_links_place(place: Place, linked: Found, trash: Trash, trash_name: byt
         raise refused(error, gone="PLACE_TAKEN") from None
 
 
-def _exchange_back(place: Place, linked: os.stat_result, trash: Trash, trash_name: bytes, *, is_copy: bool) -> None:
+def _exchange_back(
+    place: Place, linked: os.stat_result, trash: TrashFiles, trash_name: bytes, *, is_copy: bool
+) -> None:
     try:
         steps.exchange(trash_name, place.name, src_fd=trash.files, dst_fd=place.folder)
     except steps.NotKnownHere:
@@ -231,7 +238,7 @@ def _exchange_back(place: Place, linked: os.stat_result, trash: Trash, trash_nam
     steps.unlink(trash_name, dir_fd=trash.files)
 
 
-def _rename_back(place: Place, linked: os.stat_result, trash: Trash, trash_name: bytes, *, is_copy: bool) -> None:
+def _rename_back(place: Place, linked: os.stat_result, trash: TrashFiles, trash_name: bytes, *, is_copy: bool) -> None:
     beside = temporary_name(trash_name)
     _drop_spare(beside, place.folder)
     steps.link(trash_name, beside, src_fd=trash.files, dst_fd=place.folder)
@@ -268,12 +275,12 @@ class Seen(NamedTuple):
     in_trash: os.stat_result | None
 
 
-def look(place: Place | None, trash: Trash | None, trash_name: bytes) -> Seen:
+def look(place: Place | None, trash: TrashFiles | None, trash_name: bytes) -> Seen:
     """`place` is None where its folder is gone, `trash` where the act has none there."""
     return Seen(info_of(place.name, dir_fd=place.folder) if place else None, trash.info(trash_name) if trash else None)
 
 
-def clear_half_link(place: Place, trash: Trash, trash_name: bytes) -> None:
+def clear_half_link(place: Place, trash: TrashFiles, trash_name: bytes) -> None:
     """A link that was begun and not made: the victim has its name, and what we made meanwhile goes. A name in the trash
     goes only where its file has another one."""
     beside = temporary_name(trash_name)

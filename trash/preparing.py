@@ -1,4 +1,5 @@
-"""The next files of an act, made ready: looked at as far as that is cheap, and what is intended recorded durably."""
+"""The next files of an act, made ready: looked at as far as that is cheap, and what is intended recorded durably, in
+the database and then in the manifests beside the files."""
 
 from __future__ import annotations
 
@@ -26,10 +27,11 @@ from trash.checking_items import Folder, Ground
 from trash.errors import ActFailed
 from trash.fetching import Fetching
 from trash.folders import Trash, open_trash
-from trash.item_storing import Counted, Intent, Planned
+from trash.item_storing import Counted
 from trash.locking import Held
-from trash.manifest_writing import write
+from trash.manifest_writing import line_of, write
 from trash.models import Act, TrashItem
+from trash.planned import Intent, Planned
 from trash.proving import refuse_changed
 from trash.refusing import Refusal, refused
 
@@ -106,7 +108,7 @@ class Preparing:
             self._refuse_ended()
 
     def after(self, last: int) -> Prepared | None:
-        """The next batch, with its intents on the disk; None where nothing is left."""
+        """The next batch, with its intents and the lines of its manifests on the disk; None where nothing is left."""
         files = self._next(last)
         if not files:
             return None
@@ -123,11 +125,20 @@ class Preparing:
                 item_storing.intend(self.act.pk, intents)
                 item_storing.count(self.act.pk, counted)
                 Act.objects.using(EXECUTOR).filter(pk=self.act.pk).update(space=self.space)
+            batch.intents, batch.skipped = [each for each in intents if not each.code], counted.skipped
+            self._write_manifests(batch)
         except BaseException:
             batch.close()
             raise
-        batch.intents, batch.skipped = [each for each in intents if not each.code], counted.skipped
         return batch
+
+    def _write_manifests(self, batch: Prepared) -> None:
+        lines: dict[TrashKey, list[str]] = {}
+        for each in batch.intents:
+            key = (each.item.library_id, each.trash_folder)
+            lines.setdefault(key, []).append(line_of(each, batch.trashes[key].mount))
+        for key, some in lines.items():
+            write(batch.trashes[key], some)
 
     def _next(self, after: int) -> list[Planned]:
         """So many files, and not too much to read."""
@@ -176,7 +187,7 @@ class Preparing:
         name, ground = path.rpartition(b"/")[2], batch.ground
         try:
             folder = ground.folder(item.library_id, item.path.rpartition("/")[0], "VICTIM_GONE")
-            ground.refuse_by_policy(item, folder)
+            ground.refuse_by_policy(item, is_protected=folder.is_protected)
             try:
                 info = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
             except OSError as error:
@@ -194,7 +205,7 @@ class Preparing:
 
     def open_trash(self, folder: Folder) -> Trash:
         """The trash of a folder's filesystem, locked, with the beginning of its manifest. Raises `Refusal`."""
-        library, key = folder.library, (folder.library.id, folder.trash_folder)
+        library, key = folder.library, (folder.place.id, folder.trash_folder)
         try:
             trash = open_trash(library.root, to_bytes(folder.trash_folder), self.act.key, is_made=True)
         except OSError as error:
@@ -202,7 +213,7 @@ class Preparing:
         try:
             self._lock(trash)
             if key not in self._headed:
-                self._write_head(trash, library.place.name)
+                self._write_head(trash, folder.place.name)
                 self._headed.add(key)
             if folder.filesystem and folder.filesystem not in self.space:
                 free = _free_bytes(trash.mount)

@@ -45,7 +45,7 @@ class Found(NamedTuple):
 def open_wanted(folder: int, name: bytes, wanted: Wanted, who: str) -> Found:
     """Open a file that must be the one the plan has; `who` is KEEPER or VICTIM. Raises `Refusal`."""
     try:
-        handle = open_name(folder, name)
+        handle = _open(name, folder)
     except OSError as error:
         raise refused(error, gone=f"{who}_GONE", what=_CALLED[who]) from None
     try:
@@ -77,7 +77,8 @@ def _open(name: bytes, folder: int | None) -> int:
 
 
 def refuse_changed(info: os.stat_result, wanted: Wanted, who: str) -> None:
-    if wanted.inode is not None and signed(info.st_ino) != wanted.inode:
+    inode = wanted.inode
+    if inode is not None and info.st_ino != inode and signed(info.st_ino) != inode:
         raise Refusal(f"{who}_CHANGED", f"{_CALLED[who]} is another one than when the plan was made.")
     if info.st_size != wanted.size or info.st_mtime_ns != wanted.mtime_ns:
         raise Refusal(f"{who}_CHANGED", f"{_CALLED[who]} was changed since the plan was made.")
@@ -151,10 +152,11 @@ class Prover:
             self._version = version_of(info)
 
     def _prove(self, keeper: Found, victim: Found, digest: bytes) -> None:
-        is_known = version_of(keeper.info) == self._version
+        version = version_of(keeper.info)
+        is_known = version == self._version
         if keeper.info.st_size <= SMALL_BYTES:
             if not is_known:
-                self._learn(keeper, self._read_small(keeper, "KEEPER"))
+                self._learn(version, self._read_small(keeper, "KEEPER"))
             self._refuse_other(digest)
             if self._read_small(victim, "VICTIM") != self._content:
                 raise Refusal("CONTENT_DIFFERS", "It differs from the file that stays.")
@@ -175,9 +177,9 @@ class Prover:
             raise Refusal(f"{who}_CHANGED", "It changed while it was read.")
         return content
 
-    def _learn(self, keeper: Found, content: bytes) -> None:
-        self._version, self._content = version_of(keeper.info), content
-        self._digest = bytes(self.hasher(content).digest())
+    def _learn(self, version: tuple[int, ...], content: bytes) -> None:
+        self._version, self._content = version, content
+        self._digest = self.hasher(content).digest()
 
     def _compare(self, keeper: Found, victim: Found) -> None:
         """Both side by side; the keeper is hashed on the way."""
@@ -212,5 +214,7 @@ class Prover:
 
 
 def _refuse_touched(file: Found, who: str) -> None:
-    if version_of(os.fstat(file.handle)) != version_of(file.info):
+    # It is the same descriptor, so the same file.
+    now, then = os.fstat(file.handle), file.info
+    if now.st_ctime_ns != then.st_ctime_ns or now.st_mtime_ns != then.st_mtime_ns or now.st_size != then.st_size:
         raise Refusal(f"{who}_CHANGED", "It changed while it was read.")

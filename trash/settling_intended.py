@@ -21,13 +21,13 @@ from libraries.models import LibraryRoot
 from libraries.names import to_bytes
 from libraries.reading import open_file, open_folder, signed
 from trash import item_storing, moving, steps
-from trash.acting_on_file import DELETED, TRASHED
 from trash.folders import Trash, info_of, open_trash
-from trash.item_storing import Counted, Done, Kept, Planned
+from trash.item_storing import Counted
 from trash.locking import Held
 from trash.models import Act, TrashItem
 from trash.moving import Place as At
 from trash.moving import Seen
+from trash.planned import DELETED, TRASHED, Done, Kept, Linked, Planned
 from trash.proving import Found, is_same_file, open_name
 from trash.refusing import Refusal
 
@@ -263,10 +263,10 @@ def _is_linked(row: TrashItem, seen: Seen) -> bool:
     return seen.in_trash is not None and _is_as_planned(seen.in_trash, row.plan_file)
 
 
-def _link_of(row: TrashItem, info: os.stat_result | None) -> os.stat_result | None:
+def _link_of(row: TrashItem, info: os.stat_result | None) -> Linked | None:
     """What has the name now, where that is the file that stays, unchanged: of anything else the index knows nothing."""
     keeper = row.plan_file.keeper
-    return info if info is not None and keeper is not None and _is_as_planned(info, keeper) else None
+    return Linked.of(info) if info is not None and keeper is not None and _is_as_planned(info, keeper) else None
 
 
 def _is_same(seen: Seen) -> bool:

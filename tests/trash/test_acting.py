@@ -30,7 +30,7 @@ from tests.trash.acts import (
 from tests.trash.disks import loop_disk
 from tests.trash.folder import moves_and_syncs
 from tests.tree import tree
-from trash import authorising, checking_items, switching
+from trash import authorising, checking_items, open_folders, switching
 from trash.models import Act, TrashItem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -363,7 +363,7 @@ def test_a_batch_goes_folder_by_folder(tmp_path: Path, monkeypatch: Patch) -> No
             super().__init__(library, name)
 
     monkeypatch.setattr(checking_items, "Folder", Noted)
-    monkeypatch.setattr(checking_items, "MOST_FOLDERS", 2)
+    monkeypatch.setattr(open_folders, "MOST_FOLDERS", 2)
     act = carry_out(authorised())
     assert act.done_count == 24
     assert len(opened) <= 2 * (6 + 2), "once to look, once to act; the first and the last keep their places"
@@ -637,7 +637,7 @@ def test_caution_18_where_files_came_to_is_synced_before_where_they_left_from(
     names = {f"d{number}" for number in range(6)}
     library(tmp_path / "photos", {"a": b"one"} | {f"{name}/copy": b"one" for name in names})
     act = authorised(action)
-    monkeypatch.setattr(checking_items, "MOST_FOLDERS", most)
+    monkeypatch.setattr(open_folders, "MOST_FOLDERS", most)
     told = moves_and_syncs(monkeypatch)
     carry_out(act)
     for name in names:

@@ -1,0 +1,140 @@
+"""A process of its own that proves and moves the files of an act (`trash.hand_process`), and what it is told meanwhile.
+
+It is a fresh program, not a fork: it holds no database connection and no lease, and both cores are used: one for the
+files, one for their records. It gets descriptors of the locks that this process holds, so nobody else gets those before
+it has ended, whatever becomes of this process.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+from django.conf import settings
+
+from database.portions import portions
+from jobs.errors import GivesWay, Stopping
+from libraries.messages import receive, send
+from trash.hand_messages import MOST_HANDLES, given, heard
+from trash.locking import Held
+from trash.planned import Done, Planned
+from trash.preparing import Prepared
+
+#: A new word is given this often.
+WORD_SECONDS = 0.1
+#: How long a hand that is not wanted any more may take to end.
+END_SECONDS = 5.0
+#: Item → code and words.
+Refused = dict[int, tuple[str, str]]
+
+
+class HandGone(GivesWay):
+    """It ended by itself; the files it had are settled, and the job is tried again."""
+
+    def __init__(self) -> None:
+        super().__init__("HAND_GONE", "The process that moves files was killed; the machine may be out of memory.")
+
+
+class Hand:
+    """Use it as a context: at its end the process is gone, and its hold on the locks with it."""
+
+    def __init__(self, lock: Held, *, links_despite_metadata: bool) -> None:
+        self._lock, self._links_despite_metadata = lock, links_despite_metadata
+
+    def __enter__(self) -> Self:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "trash.hand_process", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                cwd=settings.BASE_DIR,
+                stdin=subprocess.DEVNULL,
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            # It hangs on a dead disk, perhaps in the middle of a move: it keeps the locks until it is really gone.
+            self._process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_SECONDS)
+
+    def act_on(
+        self,
+        batch: Prepared,
+        check: Callable[[], Refused | None],
+        is_ours: Callable[[int, int], bool],
+        tell: Callable[[int, str], None],
+    ) -> tuple[list[Done], Stopping | None]:
+        """Have a batch acted on. `check` raises where nothing more may be done; what it returns may not be done to
+        these files. What became of the files is on the disk when it returns; with the reason, where the batch was left
+        half-way."""
+        items = [each.item for each in batch.intents]
+        try:
+            self._give(batch, items)
+            return self._follow(items, check, is_ours, tell)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return [], HandGone()
+
+    def _give(self, batch: Prepared, items: Sequence[Planned]) -> None:
+        trashes = {key: number for number, key in enumerate(batch.trashes)}
+        numbers = [trashes[each.item.library_id, each.trash_folder] for each in batch.intents]
+        libraries = [(each.id, each.root, each.filesystems, each.young_after_ns) for each in batch.ground.libraries()]
+        locks = self._lock.handles()
+        files = [(number, *given(item)) for number, item in zip(numbers, items, strict=True)]
+        counts = (len(trashes), len(locks))
+        self._send("act", time.monotonic(), libraries, *counts, self._links_despite_metadata, files)
+        for some in portions([*(trash.files for trash in batch.trashes.values()), *locks], MOST_HANDLES):
+            socket.send_fds(self._socket, [b"."], list(some))
+
+    def _follow(
+        self,
+        items: Sequence[Planned],
+        check: Callable[[], Refused | None],
+        is_ours: Callable[[int, int], bool],
+        tell: Callable[[int, str], None],
+    ) -> tuple[list[Done], Stopping | None]:
+        leaving: Stopping | None = None
+        while True:
+            if leaving is None:
+                leaving = self._say(check)
+            else:
+                with suppress(Stopping):
+                    check()  # the claim may be lost all the same, where the hand hangs on a dead disk
+            for what, *rest in self._heard():
+                if what == "ended":
+                    return [heard(item, told) for item, told in zip(items, rest[0], strict=False)], leaving
+                if what == "told":
+                    tell(*rest)
+                elif what == "ours":
+                    self._send("ours", is_ours(*rest))
+
+    def _say(self, check: Callable[[], Refused | None]) -> Stopping | None:
+        """A fresh word, or that the batch has to be left. Where the claim is lost that is raised: then nothing may be
+        recorded, and nobody waits for the hand but its end."""
+        asked_at = time.monotonic()
+        try:
+            refused = check()
+        except Stopping as reason:
+            self._send("stop")
+            return reason
+        if refused is not None:
+            self._send("refuse", refused)
+        self._send("word", asked_at)
+        return None
+
+    def _heard(self) -> list[tuple[Any, ...]]:
+        end = self._socket.fileno()
+        return [receive(end)] if select.select([end], [], [], WORD_SECONDS)[0] else []
+
+    def _send(self, *message: Any) -> None:
+        send(self._socket.fileno(), message)

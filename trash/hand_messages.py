@@ -1,0 +1,33 @@
+"""How files go to the hand of an act and what became of them comes back: as plain values that can be marshalled.
+Knows nothing of Django."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trash.planned import TRASHED, Done, Kept, Linked, Planned
+
+#: Descriptors of one message; the kernel carries 253 at the most.
+MOST_HANDLES = 200
+
+
+def given(item: Planned) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return item[:10], tuple(item.keeper)
+
+
+def planned(values: tuple[Any, ...], keeper: tuple[Any, ...]) -> Planned:
+    return Planned._make((*values, Kept._make(keeper), True))
+
+
+def told(done: Done) -> Any:
+    """Nearly all of them are in the trash, and nothing else is to be said."""
+    if done.status == TRASHED and not done.code and done.linked is None:
+        return None
+    return done.status, done.code, done.reason, done.linked and tuple(done.linked)
+
+
+def heard(item: Planned, told: Any) -> Done:
+    if told is None:
+        return Done(item, TRASHED)
+    status, code, reason, linked = told
+    return Done(item, status, code, reason, linked and Linked._make(linked))

@@ -1,0 +1,194 @@
+"""The hand of an act: proves and moves the files of one batch after the other while the process that gives them keeps
+the records. `python -m trash.hand_process FD`, with one end of a pair of sockets; it knows nothing of Django.
+
+It moves nothing without a fresh word: whoever gives the files says again and again that they may go, after a look at
+the claim, the switches and what people say; a word tells when that was. Without one the hand waits, and when the other
+side is gone it ends. It holds descriptors of the locks, so these last until it has ended, too.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from libraries.messages import receive, send
+from trash import steps
+from trash.acting_on_file import FileActing, Provers
+from trash.folders import TrashFiles
+from trash.hand_messages import MOST_HANDLES, planned, told
+from trash.open_folders import OnDisk, OpenFolder, OpenFolders
+from trash.planned import Planned
+from trash.refusing import Refusal
+
+#: A word that is older than this does not count any more.
+FRESH_SECONDS = 1.0
+#: How often a new word is looked for, and how often the hand tells how far it is.
+LOOK_SECONDS, TELL_SECONDS = 0.05, 0.2
+
+
+class Left(Exception):
+    """The batch is to be left where it is; what was done of it is told."""
+
+
+class HandFolders(OpenFolders[OpenFolder]):
+    def __init__(self, libraries: list[OnDisk], is_ours: Callable[[int, int], bool]) -> None:
+        super().__init__(is_ours)
+        self._libraries = {library.id: library for library in libraries}
+
+    def opened(self, library_id: int, name: str) -> OpenFolder:
+        return OpenFolder(self._libraries[library_id], name)
+
+
+class Hand:
+    def __init__(self, end: socket.socket) -> None:
+        self.socket, self.end = end, end.fileno()
+        self.provers = Provers(self._read)
+        #: Inodes whose ctime this run changed.
+        self.touched: set[tuple[int, int]] = set()
+        #: Files of the batch to which nothing may be done any more, and why.
+        self.refused: dict[int, tuple[str, str]] = {}
+        self.word_of = self.looked_at = self.told_at = 0.0
+        self.number, self.path = 0, ""
+        self.locks: list[int] = []
+
+    def serve(self) -> None:
+        self._send("ready")
+        while True:
+            what, *rest = receive(self.end)
+            if what == "act":
+                self._act(*rest)
+            # A word, or a stop, that came when the batch had ended already.
+
+    # --- A batch ------------------------------------------------------------------------------------------
+    def _act(
+        self,
+        word_of: float,
+        libraries: list[tuple[Any, ...]],
+        trash_count: int,
+        lock_count: int,
+        links_despite_metadata: bool,
+        items: list[tuple[Any, ...]],
+    ) -> None:
+        self.word_of, self.refused = word_of, {}
+        handles = self._handles(trash_count + lock_count)
+        trashes, locks = [TrashFiles(handle) for handle in handles[:trash_count]], handles[trash_count:]
+        for handle in self.locks:
+            os.close(handle)  # the new ones are of the same locks
+        self.locks = locks
+
+        def sync_trashes() -> None:
+            for trash in trashes:
+                steps.sync(trash.files)
+
+        outcomes: list[Any] = []
+        try:
+            with HandFolders([OnDisk(*each) for each in libraries], self._is_ours) as folders:
+                folders.sync_trashes = sync_trashes
+                acting = FileActing(
+                    folders, self.provers, self._ask, self.touched, links_despite_metadata=links_despite_metadata
+                )
+                try:
+                    self._go_through(items, trashes, acting, outcomes)
+                finally:
+                    folders.sync_touched()
+        except Left:
+            pass
+        finally:
+            for trash in trashes:
+                os.close(trash.files)
+        self._send("ended", outcomes)
+
+    def _go_through(
+        self, items: list[tuple[Any, ...]], trashes: list[TrashFiles], acting: FileActing, outcomes: list[Any]
+    ) -> None:
+        for self.number, (number, values, keeper) in enumerate(items):
+            item = planned(values, keeper)
+            self.path = item.path
+            outcomes.append(told(acting.act_on(item, trashes[number])))
+
+    def _handles(self, count: int) -> list[int]:
+        """Descriptors that come behind the message. In portions: a message can carry some hundred."""
+        found: array[int] = array("i")
+        while len(found) < count:
+            _, some, _, _ = socket.recv_fds(self.socket, 1, min(count - len(found), MOST_HANDLES))
+            if not some:
+                raise EOFError("the other side is gone")
+            found.extend(some)
+        for handle in found:
+            os.set_inheritable(handle, False)
+        return list(found)
+
+    # --- Words --------------------------------------------------------------------------------------------
+    def _ask(self, item: Planned) -> None:
+        """Between the proof of a file and its move."""
+        self._heed()
+        if item.id in self.refused:
+            raise Refusal(*self.refused[item.id])
+
+    def _read(self, _bytes: int) -> None:
+        """A large file is read for minutes."""
+        self._heed()
+
+    def _heed(self) -> None:
+        now = time.monotonic()
+        if now - self.looked_at < LOOK_SECONDS and now - self.word_of <= FRESH_SECONDS:
+            return
+        self.looked_at = now
+        while select.select([self.end], [], [], 0)[0]:
+            self._take(receive(self.end))
+        if now - self.told_at >= TELL_SECONDS:
+            self.told_at = now
+            self._send("told", self.number, self.path)
+        while time.monotonic() - self.word_of > FRESH_SECONDS:
+            self._take(receive(self.end))
+
+    def _send(self, *message: Any) -> None:
+        try:
+            send(self.end, message)
+        except BrokenPipeError:
+            # No error of the disk, as whoever proves files would take it.
+            raise EOFError("the other side is gone") from None
+
+    def _take(self, message: tuple[Any, ...]) -> None:
+        what, *rest = message
+        if what == "word":
+            (self.word_of,) = rest
+        elif what == "refuse":
+            (self.refused,) = rest
+        elif what == "stop":
+            raise Left
+
+    def _is_ours(self, device: int, inode: int) -> bool:
+        """Whether the act touched an inode: in this run, or in an earlier one, of which only the records tell."""
+        if (device, inode) in self.touched:
+            return True
+        self._send("ours", device, inode)
+        while (message := receive(self.end))[0] != "ours":
+            self._take(message)
+        return bool(message[1])
+
+
+def main(number: int) -> None:
+    # Ctrl-C and a stop of the service reach the whole group: whoever gives the files decides when to end.
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_IGN)
+    # No value here refers to itself: there is nothing to look for.
+    gc.disable()
+    try:
+        with socket.socket(fileno=number) as end:
+            Hand(end).serve()
+    except EOFError:
+        pass  # nobody is there any more
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
