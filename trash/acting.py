@@ -11,10 +11,11 @@ files, a process of its own acts on them (`trash.hand`).
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 from django.conf import settings
 
@@ -87,7 +88,7 @@ class Acting:
         refuse_older_database(self.act)
         self.preparing.begin()
         self.work.advance(self.met, self.act.file_count, doing=f"plan {self.plan.pk}")
-        with self.preparing, Clerk() as clerk, ExitStack() as stack:
+        with self.preparing, _nothing_old_collected(), Clerk() as clerk, ExitStack() as stack:
             if self.act.file_count - self.met >= settings.ACT_HAND_FILES:
                 self._hand = stack.enter_context(
                     Hand(self.lock, links_despite_metadata=self.plan.links_despite_metadata)
@@ -102,15 +103,22 @@ class Acting:
         ending.end(self.act, Act.Status.COMPLETED, work=self.work)
 
     def _go_through(self, clerk: Clerk) -> None:
-        ahead = clerk.ask(self.preparing.after, 0)
+        ahead = clerk.ask(self._prepare, 0)
         try:
             while (batch := self._ready(ahead)) is not None:
                 with batch:
-                    ahead = clerk.ask(self.preparing.after, batch.last)
+                    ahead = clerk.ask(self._prepare, batch.last)
                     self._carry_out(batch, clerk)
         except BaseException:
             self._leave(ahead)
             raise
+
+    def _prepare(self, last: int) -> Prepared | None:
+        """By the clerk."""
+        batch = self.preparing.after(last)
+        if batch is not None and self._hand is not None and self._is_for_the_hand(batch):
+            self._hand.pack(batch)
+        return batch
 
     def _ready(self, ahead: Future[Prepared | None]) -> Prepared | None:
         """Wait for the next batch. As long as more of its files are looked at, that is progress."""
@@ -160,7 +168,7 @@ class Acting:
         """What became of its files; with the reason, where it has to be left half-way: the rest is intended still, and
         taken up again."""
         self._asked_at, self._read_at = time.monotonic(), batch.made_at
-        if self._hand is not None and self._is_for_the_hand(batch):
+        if self._hand is not None and batch.packed:
             return self._hand_over(batch, self._hand)
         outcomes: list[Done] = []
         leaving: Stopping | None = None
@@ -308,3 +316,14 @@ class Acting:
         self.work.advance()
         self.work.check()
         self.heeding.heed()
+
+
+@contextmanager
+def _nothing_old_collected() -> Iterator[None]:
+    """Each batch makes ten thousands of small values: whatever was there before need not be looked through again and
+    again for what can go."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

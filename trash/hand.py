@@ -20,7 +20,7 @@ from django.conf import settings
 
 from database.portions import portions
 from jobs.errors import GivesWay, Stopping
-from libraries.messages import receive, send
+from libraries.messages import encoded, receive, send, send_encoded
 from trash.hand_messages import MOST_HANDLES, given, heard
 from trash.locking import Held
 from trash.planned import Done, Planned
@@ -78,23 +78,27 @@ class Hand:
         """Have a batch acted on. `check` raises where nothing more may be done; what it returns may not be done to
         these files. What became of the files is on the disk when it returns; with the reason, where the batch was left
         half-way."""
-        items = [each.item for each in batch.intents]
         try:
-            self._give(batch, items)
-            return self._follow(items, check, is_ours, tell)
+            self._give(batch)
+            return self._follow([each.item for each in batch.intents], check, is_ours, tell)
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return [], HandGone()
 
-    def _give(self, batch: Prepared, items: Sequence[Planned]) -> None:
+    def pack(self, batch: Prepared) -> None:
+        """Put the batch into the words in which it goes to the hand: that takes a while, in which the hand would have
+        nothing to do."""
         trashes = {key: number for number, key in enumerate(batch.trashes)}
-        numbers = [trashes[each.item.library_id, each.trash_folder] for each in batch.intents]
         libraries = [(each.id, each.root, each.filesystems, each.young_after_ns) for each in batch.ground.libraries()]
-        locks = self._lock.handles()
-        files = [(number, *given(item)) for number, item in zip(numbers, items, strict=True)]
-        counts = (len(trashes), len(locks))
-        self._send("act", time.monotonic(), libraries, *counts, self._links_despite_metadata, files)
-        for some in portions([*(trash.files for trash in batch.trashes.values()), *locks], MOST_HANDLES):
+        files = [(trashes[each.item.library_id, each.trash_folder], *given(each.item)) for each in batch.intents]
+        batch.packed = encoded(("act", libraries, self._links_despite_metadata, files))
+
+    def _give(self, batch: Prepared) -> None:
+        """Nothing is done by this alone: that takes a word."""
+        trashes, locks = [trash.files for trash in batch.trashes.values()], self._lock.handles()
+        self._send("handles", len(trashes), len(locks))
+        for some in portions([*trashes, *locks], MOST_HANDLES):
             socket.send_fds(self._socket, [b"."], list(some))
+        send_encoded(self._socket.fileno(), batch.packed)
 
     def _follow(
         self,

@@ -15,7 +15,6 @@ import signal
 import socket
 import sys
 import time
-from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -57,74 +56,63 @@ class Hand:
         self.refused: dict[int, tuple[str, str]] = {}
         self.word_of = self.looked_at = self.told_at = 0.0
         self.number, self.path = 0, ""
+        #: Where files of the batch go to, and what holds the locks.
+        self.trashes: list[TrashFiles] = []
         self.locks: list[int] = []
 
     def serve(self) -> None:
         self._send("ready")
         while True:
             what, *rest = receive(self.end)
-            if what == "act":
+            if what == "handles":
+                self._take_handles(*rest)
+            elif what == "act":
                 self._act(*rest)
-            # A word, or a stop, that came when the batch had ended already.
+            # Else a word, or a stop, that came when the batch had ended already.
 
     # --- A batch ------------------------------------------------------------------------------------------
     def _act(
-        self,
-        word_of: float,
-        libraries: list[tuple[Any, ...]],
-        trash_count: int,
-        lock_count: int,
-        links_despite_metadata: bool,
-        items: list[tuple[Any, ...]],
+        self, libraries: list[tuple[Any, ...]], links_despite_metadata: bool, items: list[tuple[Any, ...]]
     ) -> None:
-        self.word_of, self.refused = word_of, {}
-        handles = self._handles(trash_count + lock_count)
-        trashes, locks = [TrashFiles(handle) for handle in handles[:trash_count]], handles[trash_count:]
-        for handle in self.locks:
-            os.close(handle)  # the new ones are of the same locks
-        self.locks = locks
-
-        def sync_trashes() -> None:
-            for trash in trashes:
-                steps.sync(trash.files)
-
+        # Whatever was said before was said of another batch.
+        self.word_of, self.refused = 0.0, {}
         outcomes: list[Any] = []
-        try:
-            with HandFolders([OnDisk(*each) for each in libraries], self._is_ours) as folders:
-                folders.sync_trashes = sync_trashes
-                acting = FileActing(
-                    folders, self.provers, self._ask, self.touched, links_despite_metadata=links_despite_metadata
-                )
-                try:
-                    self._go_through(items, trashes, acting, outcomes)
-                finally:
-                    folders.sync_touched()
-        except Left:
-            pass
-        finally:
-            for trash in trashes:
-                os.close(trash.files)
+        with HandFolders([OnDisk(*each) for each in libraries], self._is_ours) as folders:
+            folders.sync_trashes = self._sync_trashes
+            acting = FileActing(
+                folders, self.provers, self._ask, self.touched, links_despite_metadata=links_despite_metadata
+            )
+            try:
+                self._go_through(items, acting, outcomes)
+            except Left:
+                pass
+            finally:
+                folders.sync_touched()
         self._send("ended", outcomes)
 
-    def _go_through(
-        self, items: list[tuple[Any, ...]], trashes: list[TrashFiles], acting: FileActing, outcomes: list[Any]
-    ) -> None:
+    def _go_through(self, items: list[tuple[Any, ...]], acting: FileActing, outcomes: list[Any]) -> None:
         for self.number, (number, values, keeper) in enumerate(items):
             item = planned(values, keeper)
             self.path = item.path
-            outcomes.append(told(acting.act_on(item, trashes[number])))
+            outcomes.append(told(acting.act_on(item, self.trashes[number])))
 
-    def _handles(self, count: int) -> list[int]:
-        """Descriptors that come behind the message. In portions: a message can carry some hundred."""
-        found: array[int] = array("i")
-        while len(found) < count:
-            _, some, _, _ = socket.recv_fds(self.socket, 1, min(count - len(found), MOST_HANDLES))
+    def _sync_trashes(self) -> None:
+        for trash in self.trashes:
+            steps.sync(trash.files)
+
+    def _take_handles(self, trash_count: int, lock_count: int) -> None:
+        """Descriptors that come behind the message. In portions: the kernel carries some hundred at a time."""
+        found: list[int] = []
+        while len(found) < trash_count + lock_count:
+            left = trash_count + lock_count - len(found)
+            _, some, _, _ = socket.recv_fds(self.socket, 1, min(left, MOST_HANDLES))
             if not some:
                 raise EOFError("the other side is gone")
-            found.extend(some)
-        for handle in found:
-            os.set_inheritable(handle, False)
-        return list(found)
+            found += some
+        # The new ones are of the same locks, so these are held all the time.
+        for handle in [*(trash.files for trash in self.trashes), *self.locks]:
+            os.close(handle)
+        self.trashes, self.locks = [TrashFiles(handle) for handle in found[:trash_count]], found[trash_count:]
 
     # --- Words --------------------------------------------------------------------------------------------
     def _ask(self, item: Planned) -> None:

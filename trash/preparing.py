@@ -51,6 +51,8 @@ class Prepared:
         self.intents: list[Intent] = []
         self.skipped = 0
         self.trashes: dict[TrashKey, Trash] = {}
+        #: As it goes to the hand of the act, where it does.
+        self.packed = b""
         self._stack = ExitStack()
         self._stack.enter_context(ground)
         ground.sync_trashes = self._sync_trashes

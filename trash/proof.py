@@ -55,8 +55,8 @@ def write_proof(act: Act, using: str = EXECUTOR) -> tuple[str, str]:
     draft, digest = folder / f".{name}.new", hashlib.sha256()
     with draft.open("wb") as file:
         os.fchmod(file.fileno(), 0o600)
-        for line in _lines(act, using):
-            data = f"{line}\n".encode()
+        for lines in _pages(act, using):
+            data = "".join(f"{line}\n" for line in lines).encode()
             digest.update(data)
             file.write(data)
         file.flush()
@@ -79,13 +79,12 @@ def _sync(folder: Path) -> None:
 
 
 # --- Lines ------------------------------------------------------------------------------------------------
-def _lines(act: Act, using: str) -> Iterator[str]:
-    yield _encode(_head(act))
+def _pages(act: Act, using: str) -> Iterator[list[str]]:
+    yield [_encode(_head(act))]
     names = dict(LibraryRoot.objects.using(using).values_list("pk", "name"))
     writer, after = _Writer(act, {key: to_display(name) for key, name in names.items()}), 0
     while rows := _page(act, using, after):
-        for row in rows:
-            yield writer.line(row)
+        yield [writer.line(row) for row in rows]
         after = rows[-1][-1]
 
 

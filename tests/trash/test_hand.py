@@ -270,7 +270,6 @@ def test_nothing_moves_by_a_word_that_is_old(tmp_path: Path, monkeypatch: Patch)
 
     def late(self: Hand, check: Any) -> Any:
         if not silence:
-            # What is sent with the batch, and this one: both of long ago.
             send(self._socket.fileno(), ("word", time.monotonic() - 60))
             what, *_ = receive(self._socket.fileno())
             assert what in ("ready", "told")
@@ -280,14 +279,6 @@ def test_nothing_moves_by_a_word_that_is_old(tmp_path: Path, monkeypatch: Patch)
             assert in_trash(root) == []
         return say(self, check)
 
-    give = Hand._give
-
-    def give_late(self: Hand, *arguments: Any) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr("trash.hand.time.monotonic", lambda now=time.monotonic: now() - 60)
-            give(self, *arguments)
-
-    monkeypatch.setattr(Hand, "_give", give_late)
     monkeypatch.setattr(Hand, "_say", late)
     assert carry_out(act).done_count == 3
     assert silence == [[]], "it moved files, or said so, without a word"
