@@ -89,10 +89,9 @@ class Acting:
         self.preparing.begin()
         self.work.advance(self.met, self.act.file_count, doing=f"plan {self.plan.pk}")
         with self.preparing, _nothing_old_collected(), Clerk() as clerk, ExitStack() as stack:
-            if self.act.file_count - self.met >= settings.ACT_HAND_FILES:
-                self._hand = stack.enter_context(
-                    Hand(self.lock, links_despite_metadata=self.plan.links_despite_metadata)
-                )
+            if self.plan.action != DELETE and self.act.file_count - self.met >= settings.ACT_HAND_FILES:
+                hand = Hand(self.lock, links_despite_metadata=self.plan.links_despite_metadata)
+                self._hand = stack.enter_context(hand)
             try:
                 self._go_through(clerk)
             finally:
