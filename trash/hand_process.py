@@ -103,11 +103,10 @@ class Hand:
     def _take_handles(self, trash_count: int, lock_count: int) -> None:
         """Descriptors that come behind the message. In portions: the kernel carries some hundred at a time."""
         found: list[int] = []
-        while len(found) < trash_count + lock_count:
-            left = trash_count + lock_count - len(found)
+        while left := trash_count + lock_count - len(found):
             _, some, _, _ = socket.recv_fds(self.socket, 1, min(left, MOST_HANDLES))
-            if not some:
-                raise EOFError("the other side is gone")
+            if len(some) != min(left, MOST_HANDLES):
+                raise EOFError("the other side is gone, or this process may have no more descriptors")
             found += some
         # The new ones are of the same locks, so these are held all the time.
         for handle in [*(trash.files for trash in self.trashes), *self.locks]:
