@@ -37,6 +37,13 @@ def library(root: Path, files: Any = None, **fields: Any) -> LibraryRoot:
     return made
 
 
+def two_names(root: Path) -> LibraryRoot:
+    """A library of which two names of one file would go."""
+    tree(root, {"a": b"one", "b/copy": b"one"})
+    os.link(root / "b/copy", root / "b/copy2")
+    return library(root, {})
+
+
 def age(root: Path, ns: int = OLD_NS) -> None:
     """mtimes as of old; a ctime can't be set, so tests of what is young say so."""
     for folder, _, names in os.walk(os.fsencode(root)):

@@ -26,6 +26,7 @@ from tests.trash.acts import (
     library,
     reasons,
     trash_of,
+    two_names,
 )
 from tests.trash.disks import loop_disk
 from tests.trash.folder import moves_and_syncs
@@ -407,9 +408,7 @@ def test_young_files_are_left_alone(tmp_path: Path, settings: Any) -> None:
 def test_a_ctime_that_this_act_changed_makes_nothing_young(tmp_path: Path, settings: Any, monkeypatch: Patch) -> None:
     """Two names of one file go: moving the first changes the ctime of the second."""
     root = tmp_path / "photos"
-    tree(root, {"a": b"one", "b/copy": b"one"})
-    os.link(root / "b/copy", root / "b/copy2")
-    library(root, {})
+    two_names(root)
     settings.ACT_BATCH_FILES = 1
     act = authorised()
     before = (root / "b/copy").stat().st_ctime_ns

@@ -21,9 +21,8 @@ from libraries.messages import receive, send
 from libraries.models import LibraryRoot
 from tests import factories
 from tests.conftest import ROOT
-from tests.trash.acts import acted, authorised, carry_out, contents, items, library, reasons, trash_of
+from tests.trash.acts import acted, authorised, carry_out, contents, items, library, reasons, trash_of, two_names
 from tests.trash.hands import hands_of, stands_still, when_in_hand
-from tests.tree import tree
 from tests.waiting import until
 from trash import authorising, settling
 from trash.acting_on_file import FileActing
@@ -188,9 +187,7 @@ def test_a_ctime_that_this_act_changed_makes_nothing_young(
 ) -> None:
     """Two names of one file go: moving the first changes the ctime of the second, in the same batch or the next."""
     root = tmp_path / "photos"
-    tree(root, {"a": b"one", "b/copy": b"one"})
-    os.link(root / "b/copy", root / "b/copy2")
-    library(root, {})
+    two_names(root)
     settings.ACT_BATCH_FILES = batch
     act = authorised()
     before = max((root / path).stat().st_ctime_ns for path in ("a", "b/copy"))
@@ -203,9 +200,7 @@ def test_a_ctime_that_this_act_changed_makes_nothing_young(
 def test_what_an_earlier_run_touched_is_asked_of_the_records(tmp_path: Path, settings: Any, monkeypatch: Patch) -> None:
     """The hand that moved the first name of a file is gone when another one comes to the second."""
     root = tmp_path / "photos"
-    tree(root, {"a": b"one", "b/copy": b"one"})
-    os.link(root / "b/copy", root / "b/copy2")
-    library(root, {})
+    two_names(root)
     settings.ACT_BATCH_FILES = 1
     act = authorised()
     before = max((root / path).stat().st_ctime_ns for path in ("a", "b/copy"))
