@@ -20,8 +20,7 @@ def planned(values: tuple[Any, ...], keeper: tuple[Any, ...]) -> Planned:
 
 
 def told(done: Done) -> Any:
-    """Nearly all of them are in the trash, and nothing else is to be said."""
-    if done.status == TRASHED and not done.code and done.linked is None:
+    if done.is_plain:
         return None
     return done.status, done.code, done.reason, done.linked and tuple(done.linked)
 

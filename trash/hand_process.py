@@ -61,7 +61,6 @@ class Hand:
         self.locks: list[int] = []
 
     def serve(self) -> None:
-        self._send("ready")
         while True:
             what, *rest = receive(self.end)
             if what == "handles":

@@ -169,11 +169,11 @@ def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> None:
     """Write what became of files that were intended, and what the index knows of them from now on."""
     skipped = [(each.code, each.reason, act_id, each.item.id) for each in outcomes if each.status == "skipped"]
     done = [each for each in outcomes if each.status != "skipped"]
-    plain = [each.item.id for each in done if _is_plain(each)]
+    plain = [each.item.id for each in done if each.is_plain]
     rows = [
         (each.status, each.code, each.reason, each.linked and signed(each.linked.st_ino), act_id, each.item.id)
         for each in done
-        if not _is_plain(each)
+        if not each.is_plain
     ]
     changed, now = 0, _moment()
     with connections[EXECUTOR].cursor() as cursor:
@@ -187,10 +187,6 @@ def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> None:
     if changed != len(outcomes):
         raise LeaseLost(f"act {act_id}: somebody else has settled files that were in hand")
     _store_index(done, now)
-
-
-def _is_plain(done: Done) -> bool:
-    return done.status == "trashed" and not done.code and done.linked is None
 
 
 def _store_index(done: Sequence[Done], now: str) -> None:

@@ -41,11 +41,10 @@ class Planned(NamedTuple):
 
 
 class Intent(NamedTuple):
-    """What is about to be done to a file; with a reason, that nothing will be. Its path and its name as bytes."""
+    """What is about to be done to a file; with a reason, that nothing will be. Its path as bytes."""
 
     item: Planned
     path: bytes
-    name: bytes
     trash_folder: str = ""
     info: os.stat_result | None = None
     code: str = ""
@@ -74,3 +73,8 @@ class Done(NamedTuple):
     code: str = ""
     reason: str = ""
     linked: Linked | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """In the trash, and nothing else is to be said: nearly all of them."""
+        return self.status == TRASHED and not self.code and self.linked is None

@@ -201,9 +201,9 @@ class Preparing:
             key = (item.library_id, folder.trash_folder)
             if key not in batch.trashes:
                 batch.keep(key, self.open_trash(folder))
-            return Intent(item, path, name, folder.trash_folder, info)
+            return Intent(item, path, folder.trash_folder, info)
         except Refusal as reason:
-            return Intent(item, path, name, code=reason.code, reason=reason.message)
+            return Intent(item, path, code=reason.code, reason=reason.message)
 
     def open_trash(self, folder: Folder) -> Trash:
         """The trash of a folder's filesystem, locked, with the beginning of its manifest. Raises `Refusal`."""
