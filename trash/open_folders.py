@@ -12,9 +12,9 @@ from typing import Generic, Self, TypeVar
 from libraries import mounts
 from libraries.names import to_bytes
 from libraries.reading import open_folder, signed
-from trash import steps
 from trash.proving import Found
 from trash.refusing import Refusal, refused
+from trash.syncing import sync_folders
 
 #: Folders that are open at the same time: a process may have about a thousand descriptors.
 MOST_FOLDERS = 200
@@ -97,10 +97,10 @@ class OpenFolders(ABC, Generic[F]):
     def sync_touched(self) -> None:
         """First where files came to, then where they left from: so none can be in neither after a power cut."""
         self.sync_trashes()
-        for folder in self._folders.values():
-            if folder.is_touched:
-                steps.sync(folder.handle)
-                folder.is_touched = False
+        touched = [folder for folder in self._folders.values() if folder.is_touched]
+        sync_folders(folder.handle for folder in touched)
+        for folder in touched:
+            folder.is_touched = False
 
     # --- What the disk says -------------------------------------------------------------------------------
     def refuse_young(self, folder: OpenFolder, info: os.stat_result) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 from database.crash_points import reach
 
 POINT = "disk"
+#: For what Python has no name for.
+LIBC = ctypes.CDLL(None, use_errno=True)
 _NOREPLACE, _EXCHANGE = 1, 2
 #: How a kernel or a filesystem says that it knows no such way of renaming.
 _UNKNOWN = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
@@ -61,6 +63,15 @@ def sync(handle: int) -> None:
     reach(POINT)
 
 
+def sync_filesystem(handle: int) -> None:
+    """The same for everything on the filesystem that this is open on."""
+    reach(POINT)
+    if LIBC.syncfs(handle) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    reach(POINT)
+
+
 def link(name: bytes, new: bytes, *, src_fd: int, dst_fd: int) -> None:
     """One more name for a file; `FileExistsError` where the name is taken."""
     reach(POINT)
@@ -98,7 +109,7 @@ def exchange(name: bytes, other: bytes, *, src_fd: int, dst_fd: int) -> None:
 @cache
 def _function() -> Any:
     try:
-        found = ctypes.CDLL(None, use_errno=True).renameat2
+        found = LIBC.renameat2
     except AttributeError:
         return None
     found.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)

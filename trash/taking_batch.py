@@ -17,6 +17,7 @@ from trash.making_folders import Folders, WasFolder
 from trash.models import Act, RemovedFolder, TrashItem
 from trash.putting_back import Entry
 from trash.refusing import Refusal, refused
+from trash.syncing import sync_folders
 
 #: Folders that wait to be synced.
 MOST_TOUCHED = 100
@@ -148,11 +149,12 @@ class Batch:
             self._sync_touched()
 
     def _sync_touched(self) -> None:
-        while self._touched:
-            _, handle = self._touched.popitem()
-            try:
-                steps.sync(handle)
-            finally:
+        handles = list(self._touched.values())
+        self._touched.clear()
+        try:
+            sync_folders(handles)
+        finally:
+            for handle in handles:
                 os.close(handle)
 
     def sync(self) -> None:
