@@ -35,11 +35,15 @@ from libraries.storing import Stamp, Store
 from libraries.walking import WALK, Unit, Walk
 
 BATCH_SECONDS = 1.0
+#: The same for a large tree: what a batch of it costs depends on how large it is.
+LONG_BATCH_SECONDS = 3.0
 #: Batches grow up to the most there may be: the first ones are written while readers still have something to do, and
 #: what is left for the last one, when readers have nothing to do any more, is a small part of the whole.
 FIRST_BATCH_FILES = 2_500
 EARLY_BATCH_FILES = 20_000
 BATCH_SHARE = 10
+#: What is compared with the index writes next to nothing, and larger batches would only take memory.
+COMPARED_FILES = 30_000
 #: Small files that one reader hashes at a time.
 SMALL_UNIT = 500
 
@@ -104,7 +108,9 @@ class LibraryScan:
         #: Small files that are new or changed, by the key of the task that hashes them.
         self.held: dict[int, list[tuple[int | None, SeenRow]]] = {}
         self.last_key = WALK
-        self.batch_files = min(FIRST_BATCH_FILES, settings.SCAN_BATCH_FILES)
+        most = settings.SCAN_BATCH_FILES
+        self.most_files = most if self.is_first else min(most, COMPARED_FILES)
+        self.batch_files = min(FIRST_BATCH_FILES, self.most_files)
         self.stored_at = time.monotonic()
 
     def run(self) -> None:
@@ -192,7 +198,8 @@ class LibraryScan:
     # --- Storing ------------------------------------------------------------------------------------------
     def _is_full(self) -> bool:
         waiting = len(self.walked) + len(self.fresh) + len(self.changed)
-        is_time = time.monotonic() - self.stored_at >= BATCH_SECONDS
+        seconds = LONG_BATCH_SECONDS if self.batch_files > EARLY_BATCH_FILES else BATCH_SECONDS
+        is_time = time.monotonic() - self.stored_at >= seconds
         return waiting >= self.batch_files or (waiting > 0 and is_time)
 
     def _has_rows(self) -> bool:
@@ -217,7 +224,7 @@ class LibraryScan:
         for rows in (self.walked, self.fresh, self.changed, self.placed, self.untold):
             rows.clear()
         most = max(EARLY_BATCH_FILES, self.tally.files // BATCH_SHARE)
-        self.batch_files = min(2 * self.batch_files, most, settings.SCAN_BATCH_FILES)
+        self.batch_files = min(2 * self.batch_files, most, self.most_files)
         self._hash_small(small)
         self.stored_at = time.monotonic()
         reach("scan_stored")

@@ -8,7 +8,7 @@ die (`DEDUPFS_CRASH_POINT=record:3`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,8 @@ from trash.path_keys import path_key
 from trash.planned import Done, Intent, Kept, Linked, Planned
 
 POINT = "record"
+#: Files of a plan that are fetched at a time.
+_TOGETHER = 500
 LIVING = ", ".join(repr(status.value) for status in Act.LIVING)
 OPEN = ", ".join(repr(status.value) for status in TrashItem.OPEN)
 _NOW = {"sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'now')", "postgresql": "STATEMENT_TIMESTAMP()"}
@@ -112,11 +114,13 @@ def recording(work: Work[Any] | None = None) -> Iterator[None]:
 
 
 # --- Reading ----------------------------------------------------------------------------------------------
-def next_files(act: Act, after: int, most: int) -> list[Planned]:
-    """The next files of the plan of which nothing is recorded yet, in the order of the plan: equal ones together."""
+def next_files(act: Act, after: int, most: int) -> Generator[Planned, None, None]:
+    """The next files of the plan of which nothing is recorded yet, in the order of the plan: equal ones together. They
+    are looked up as they are taken; whoever has enough closes it."""
     with connections[EXECUTOR].cursor() as cursor:
         cursor.execute(_NEXT, [act.pk, act.plan_id, after, most])
-        return [_planned(row) for row in cursor.fetchall()]
+        while rows := cursor.fetchmany(_TOGETHER):
+            yield from map(_planned, rows)
 
 
 def _planned(row: tuple[Any, ...]) -> Planned:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import groupby
 from stat import S_ISREG
 from typing import Self
@@ -144,13 +144,15 @@ class Preparing:
 
     def _next(self, after: int) -> list[Planned]:
         """So many files, and not too much to read."""
-        files = item_storing.next_files(self.act, after, settings.ACT_BATCH_FILES)
+        files: list[Planned] = []
         total, keeper = 0, 0
-        for number, file in enumerate(files):
-            total += file.size if file.keeper.id == keeper else 2 * file.size
-            keeper = file.keeper.id
-            if number and total > BATCH_BYTES:
-                return files[:number]
+        with closing(item_storing.next_files(self.act, after, settings.ACT_BATCH_FILES)) as following:
+            for file in following:
+                total += file.size if file.keeper.id == keeper else 2 * file.size
+                keeper = file.keeper.id
+                if files and total > BATCH_BYTES:
+                    break
+                files.append(file)
         return files
 
     # --- May it go on? ------------------------------------------------------------------------------------

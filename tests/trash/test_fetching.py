@@ -24,7 +24,7 @@ CONTENT = os.urandom(64 << 10)
 def test_both_files_of_a_pair_are_in_memory_afterwards(tmp_path: Path) -> None:
     root = tmp_path / "photos"
     library(root, {"a": CONTENT, "b/copy": CONTENT})
-    files = next_files(authorised(), 0, 10)
+    files = list(next_files(authorised(), 0, 10))
     with ExitStack() as stack:
         handles = [stack.enter_context(cold(root / name)) for name in ("a", "b/copy")]
         fetched = Fetching()
@@ -74,7 +74,7 @@ def test_a_file_that_is_gone_is_no_fault_of_it(tmp_path: Path, monkeypatch: Patc
 
 def test_a_library_that_is_gone_is_no_fault_of_it_either(tmp_path: Path) -> None:
     library(tmp_path / "photos", {"a": b"one", "b/copy": b"one"})
-    files = next_files(authorised(), 0, 10)
+    files = list(next_files(authorised(), 0, 10))
     LibraryRoot.objects.update(root_path=str(tmp_path / "nowhere"))
     fetched = Fetching()
     fetched.fetch(files, Ground(files, lambda *_: False))
