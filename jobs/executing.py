@@ -160,6 +160,7 @@ def _finish(work: Work[Any], outcome: Outcome) -> None:
 
 def _record(work: Work[Any], write: Callable[[], None]) -> None:
     """Write an outcome; a database that is away for a moment is waited for while the lease lives."""
+    work.is_ending = True
     while True:
         try:
             return write()

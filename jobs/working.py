@@ -39,6 +39,8 @@ class Work(Generic[M]):
         self.processed: int | None = None
         self.total: int | None = None
         self.doing = ""
+        #: Its outcome is written now: whoever does that tells of a claim that was lost, and a claim that ended is none.
+        self.is_ending = False
         self._lost = Event()
         self._lock = Lock()
         self._moved_at = self._renewed_at = time.monotonic()
@@ -123,7 +125,8 @@ def _keep(work: Work[M], done: Event) -> None:
                 return
             interval = _renew_once(work)
     except LeaseLost as error:
-        logger.warning("%s", error)
+        if not work.is_ending:
+            logger.warning("%s", error)
         work.lose()
     finally:
         connections.close_all()

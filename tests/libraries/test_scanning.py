@@ -20,6 +20,7 @@ from jobs.models import Job
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.names import to_text
 from libraries.reading import SMALL_BYTES
+from libraries.scanning import LibraryScan
 from tests.libraries.scans import files_of, library_at, missing, present, scan, scanned, state_of
 from tests.libraries.test_reading import HOSTILE
 from tests.tree import tree
@@ -361,6 +362,24 @@ def test_more_files_than_one_batch_holds_are_all_stored(
     scan(library)
     assert len(present(library)) == 80
     assert all(file.content_hash is not None for file in files_of(library).values())
+
+
+def test_what_is_compared_with_the_index_comes_in_smaller_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.SCAN_BATCH_FILES = 9
+    monkeypatch.setattr("libraries.scanning.COMPARED_FILES", 4)
+    batches: list[tuple[bool, int]] = []
+    store = LibraryScan._store
+
+    def noted(scan: LibraryScan) -> None:
+        store(scan)
+        batches.append((scan.is_first, scan.batch_files))
+
+    monkeypatch.setattr(LibraryScan, "_store", noted)
+    library = scanned(tree(tmp_path, {f"{number}": b"%d" % number for number in range(20)}))
+    scan(library)
+    assert set(batches) == {(True, 9), (False, 4)}
 
 
 def test_what_a_scan_holds_is_refused_once_its_job_is_cancelled(tmp_path: Path) -> None:
