@@ -13,9 +13,9 @@ LOCK := $(PY) -m uv --quiet pip compile --universal --python-version 3.11 --gene
 help:
 	@echo "make install   the virtual environment and its packages"
 	@echo "make run       install, prepare and start DedupFS (PORT=8000, ARGS=--no-demo)"
-	@echo "make test      all tests, on SQLite and on PostgreSQL"
+	@echo "make test      all tests on SQLite, all but most of the browser's on PostgreSQL"
 	@echo "make check     style, types, import direction, migrations, templates"
-	@echo "make torture   the tests in their long form"
+	@echo "make torture   all tests in their long form, on both"
 	@echo "make bench     measure, into benchmarks/RESULTS.md"
 	@echo "make screenshots   the pictures of README.md, taken anew from the demo library"
 	@echo "make lock      pin the newest packages that pyproject.toml allows"
@@ -32,7 +32,7 @@ install-dev:
 test: install-dev
 	@sh scripts/install_test_programs.sh
 	$(CLEAN) $(PYTEST) -m "not torture"
-	$(CLEAN) $(PY) -m tests.with_postgres $(PYTEST) -m "not torture"
+	$(CLEAN) $(PY) -m tests.with_postgres $(PYTEST) -m "not torture and not browser"
 
 torture: install-dev
 	@sh scripts/install_test_programs.sh
