@@ -54,6 +54,8 @@ FRESH_SECONDS = 5.0
 LISTEN_SECONDS = 1.0
 #: How long to wait at a time for the next batch.
 WAIT_SECONDS = 0.5
+#: How many new values the collector waits for, and how many rounds until it looks at older ones.
+COLLECTED = (50_000, 10, 10)
 #: How long to sleep at a time while the I/O budget is used up.
 NAP_SECONDS = 0.5
 
@@ -88,7 +90,7 @@ class Acting:
         refuse_older_database(self.act)
         self.preparing.begin()
         self.work.advance(self.met, self.act.file_count, doing=f"plan {self.plan.pk}")
-        with self.preparing, _nothing_old_collected(), Clerk() as clerk, ExitStack() as stack:
+        with self.preparing, _little_collected(), Clerk() as clerk, ExitStack() as stack:
             if self.plan.action != DELETE and self.act.file_count - self.met >= settings.ACT_HAND_FILES:
                 hand = Hand(self.lock, links_despite_metadata=self.plan.links_despite_metadata)
                 self._hand = stack.enter_context(hand)
@@ -318,11 +320,14 @@ class Acting:
 
 
 @contextmanager
-def _nothing_old_collected() -> Iterator[None]:
-    """Each batch makes ten thousands of small values: whatever was there before need not be looked through again and
-    again for what can go."""
+def _little_collected() -> Iterator[None]:
+    """Each batch makes ten thousands of small values, and none refers to itself: the collector need not look through
+    them again and again, nor through what was there before."""
+    thresholds = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(*COLLECTED)
     try:
         yield
     finally:
+        gc.set_threshold(*thresholds)
         gc.unfreeze()

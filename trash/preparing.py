@@ -138,7 +138,7 @@ class Preparing:
         lines: dict[TrashKey, list[str]] = {}
         for each in batch.intents:
             key = (each.item.library_id, each.trash_folder)
-            lines.setdefault(key, []).append(line_of(each, batch.trashes[key].mount))
+            lines.setdefault(key, []).append(line_of(each, batch.ground.path_of(each.item)))
         for key, some in lines.items():
             write(batch.trashes[key], some)
 
