@@ -148,7 +148,7 @@ SWEEP_SECONDS = env.whole("DEDUPFS_SWEEP_SECONDS", 15, least=1, most=3600)
 STOP_SECONDS = env.whole("DEDUPFS_STOP_SECONDS", 30, least=1, most=600)
 #: Reader processes of one scan or hash job; 0 takes four for each core, at most eight.
 READERS = env.whole("DEDUPFS_READERS", 0, least=0, most=64)
-#: A scan writes so many files in one transaction; more is quicker and takes more memory.
+#: A first scan writes so many files in one transaction; more is quicker with millions of them and takes memory.
 SCAN_BATCH_FILES = env.whole("DEDUPFS_SCAN_BATCH_FILES", 80_000, least=1, most=1_000_000)
 HASH_ALGORITHM = env.choice("DEDUPFS_HASH_ALGORITHM", "blake3", ("blake3", "sha256"))
 #: A batch of files that nobody has renewed for so long may be hashed by another consumer.

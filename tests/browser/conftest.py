@@ -36,8 +36,8 @@ PATIENCE_MILLISECONDS = 60_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All but the main path are about pages, whatever database is behind them: on PostgreSQL `make test` leaves them
-    out, which saves it a third of its time."""
+    """All but the main path are about pages, whatever database is behind them, and take long: on PostgreSQL `make test`
+    leaves them out."""
     for item in items:
         if item.path.parent == HERE and item.path.name != "test_main_path.py":
             item.add_marker(pytest.mark.browser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,9 @@ def test_metadata_survives_the_move(tmp_path: Path) -> None:
     assert (moved.stat().st_mode & 0o777, moved.stat().st_mtime_ns) == (0o640, OLD_NS)
     if with_attributes:
         assert os.getxattr(moved, "user.rating") == b"5"
+        noted = {b"user.rating".hex(): b"5".hex()}
+        lines = (trash_of(root, act) / "manifest.jsonl").read_text().splitlines()
+        assert [json.loads(line).get("attributes") for line in lines] == [None, noted]
 
 
 def _set_attribute(path: Path) -> bool:
