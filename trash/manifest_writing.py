@@ -32,7 +32,7 @@ def line_of(intent: Intent, whole_path: bytes) -> str:
 
 def _attributes(path: bytes) -> dict[str, str]:
     """Extended attributes, as the manifest has them. Only a note, the inode keeps its own: so they are asked for by the
-    path, whatever lies there by now. By way of a descriptor that takes three times as long."""
+    path, whatever lies there by now. By way of a descriptor that takes more than twice as long."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
         if not names:
