@@ -38,6 +38,7 @@ from trash.locking import Held
 from trash.models import Act
 from trash.planned import DELETE, HARDLINK, Done, Linked, Planned
 from trash.preparing import Prepared, Preparing
+from trash.proof import ProofDraft
 from trash.refusing import Refusal
 from trash.void import refuse_older_database
 
@@ -55,7 +56,7 @@ LISTEN_SECONDS = 1.0
 #: How long to wait at a time for the next batch.
 WAIT_SECONDS = 0.5
 #: How many new values the collector waits for, and how many rounds until it looks at older ones.
-COLLECTED = (50_000, 10, 10)
+COLLECTED = (1_000_000, 10, 10)
 #: How long to sleep at a time while the I/O budget is used up.
 NAP_SECONDS = 0.5
 
@@ -67,6 +68,7 @@ class Acting:
         assert act.plan is not None
         self.work, self.act, self.plan, self.lock = work, act, act.plan, lock
         self.preparing = Preparing(work, act, lock, self._is_ours)
+        self.proof = ProofDraft(act)
         self.provers = Provers(self._read)
         self.heeding = Heeding(work, act)
         #: Files that are done with, for the progress.
@@ -90,6 +92,14 @@ class Acting:
         refuse_older_database(self.act)
         self.preparing.begin()
         self.work.advance(self.met, self.act.file_count, doing=f"plan {self.plan.pk}")
+        with self.proof:
+            self._work_through()
+            if self.plan.removes_empty_folders:
+                remove_empty_folders(self.work, self.act, self.preparing.open_trash)
+            files_changed()
+            ending.end(self.act, Act.Status.COMPLETED, work=self.work, draft=self.proof)
+
+    def _work_through(self) -> None:
         with self.preparing, _little_collected(), Clerk() as clerk, ExitStack() as stack:
             if self.plan.action != DELETE and self.act.file_count - self.met >= settings.ACT_HAND_FILES:
                 hand = Hand(self.lock, links_despite_metadata=self.plan.links_despite_metadata)
@@ -98,10 +108,6 @@ class Acting:
                 self._go_through(clerk)
             finally:
                 self._refuse_unrecorded()
-        if self.plan.removes_empty_folders:
-            remove_empty_folders(self.work, self.act, self.preparing.open_trash)
-        files_changed()
-        ending.end(self.act, Act.Status.COMPLETED, work=self.work)
 
     def _go_through(self, clerk: Clerk) -> None:
         ahead = clerk.ask(self._prepare, 0)
@@ -152,7 +158,9 @@ class Acting:
         outcomes, leaving = self._act_on(batch)
         self._refuse_unrecorded()
         now = time.monotonic()
-        self._recorded = clerk.ask(self._record, outcomes, now - self._recorded_at)
+        # Where it is left half-way, the rest is intended still: not all of it is on record.
+        recorded_to = batch.last if leaving is None else 0
+        self._recorded = clerk.ask(self._record, outcomes, now - self._recorded_at, recorded_to)
         self._recorded_at = now
         self.met += len(outcomes)
         if leaving is not None:
@@ -249,7 +257,7 @@ class Acting:
                 refused[each.item.id] = (reason.code, reason.message)
         return refused
 
-    def _record(self, outcomes: list[Done], seconds: float) -> None:
+    def _record(self, outcomes: list[Done], seconds: float, recorded_to: int) -> None:
         """By the clerk."""
         counted = Counted(seconds=seconds)
         for done in outcomes:
@@ -261,6 +269,9 @@ class Acting:
         if time.monotonic() - self._listened_at > LISTEN_SECONDS:
             files_changed()
             self._listened_at = time.monotonic()
+        if self._hand is not None:
+            # While it works; with few files the end is soon enough.
+            self.proof.write_up_to(recorded_to)
 
     def _relinked(self, outcomes: list[Done]) -> Iterator[tuple[int, Linked]]:
         """Every name of a file that stays, as its last new link left it: the keeper's, and those it got before."""

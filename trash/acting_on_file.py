@@ -59,46 +59,51 @@ class FileActing:
             return Done(item, SKIPPED, reason.code, reason.message)
 
     def _open_and_act(self, item: Planned, trash: TrashFiles) -> Done:
-        keeper, folders = item.keeper, self.folders
         above, _, name = item.path.rpartition("/")
-        folder = folders.folder(item.library_id, above, "VICTIM_GONE")
+        folder = self.folders.folder(item.library_id, above, "VICTIM_GONE")
         at = Place(folder.handle, to_bytes(name))
         victim = open_wanted(at.folder, at.name, item, "VICTIM")
         try:
-            above, _, name = keeper.path.rpartition("/")
-            keeper_folder = folders.folder(keeper.library_id, above, "KEEPER_GONE")
-            keeper_at = Place(keeper_folder.handle, to_bytes(name))
-            stays = open_wanted(keeper_at.folder, keeper_at.name, keeper, "KEEPER")
-            try:
-                folders.refuse_other_disk(keeper_folder, stays)
-                folders.refuse_young(keeper_folder, stays.info)
-                self._prove(item, folder, victim, stays)
-                folder.is_touched = True
-                if victim.info.st_nlink > 1:
-                    self.touched.add(_inode(victim))  # its other names have the new ctime, too
-                trash_name = b"%d" % item.id
-                if item.action == HARDLINK:
-                    self.touched.add(_inode(stays))
-                    now = moving.link_over(at, victim.info, keeper_at, stays.info, trash, trash_name)
-                    self.provers.of(item.algorithm).renew(stays)
-                    return Done(item, TRASHED, linked=Linked.of(now))
-                root = keeper_folder.library.root
-                moving.to_trash(
-                    at,
-                    victim.info,
-                    trash,
-                    trash_name,
-                    lambda: moving.still_there(root, to_bytes(keeper.path), stays.info),
-                )
-                return _delete(item, trash, trash_name) if item.action == DELETE else Done(item, TRASHED)
-            finally:
-                os.close(stays.handle)
+            self.folders.refuse_young(folder, victim.info)
+            self.folders.refuse_other_disk(folder, victim)
+            return self._act_beside_keeper(item, folder, at, victim, trash)
         finally:
             os.close(victim.handle)
 
-    def _prove(self, item: Planned, folder: OpenFolder, victim: Found, stays: Found) -> None:
-        self.folders.refuse_young(folder, victim.info)
-        self.folders.refuse_other_disk(folder, victim)
+    def _act_beside_keeper(
+        self, item: Planned, folder: OpenFolder, at: Place, victim: Found, trash: TrashFiles
+    ) -> Done:
+        keeper, folders = item.keeper, self.folders
+        above, _, name = keeper.path.rpartition("/")
+        keeper_folder = folders.folder(keeper.library_id, above, "KEEPER_GONE")
+        keeper_at = Place(keeper_folder.handle, to_bytes(name))
+        stays = open_wanted(keeper_at.folder, keeper_at.name, keeper, "KEEPER")
+        try:
+            folders.refuse_other_disk(keeper_folder, stays)
+            folders.refuse_young(keeper_folder, stays.info)
+            self._prove(item, victim, stays)
+            folder.is_touched = True
+            if victim.info.st_nlink > 1:
+                self.touched.add(_inode(victim))  # its other names have the new ctime, too
+            trash_name = b"%d" % item.id
+            if item.action == HARDLINK:
+                self.touched.add(_inode(stays))
+                now = moving.link_over(at, victim.info, keeper_at, stays.info, trash, trash_name)
+                self.provers.of(item.algorithm).renew(stays)
+                return Done(item, TRASHED, linked=Linked.of(now))
+            root, is_own_disk = keeper_folder.library.root, keeper_folder.is_own_disk
+            moving.to_trash(
+                at,
+                victim.info,
+                trash,
+                trash_name,
+                lambda: moving.still_there(root, to_bytes(keeper.path), stays.info, is_own_disk=is_own_disk),
+            )
+            return _delete(item, trash, trash_name) if item.action == DELETE else Done(item, TRASHED)
+        finally:
+            os.close(stays.handle)
+
+    def _prove(self, item: Planned, victim: Found, stays: Found) -> None:
         keeps_metadata = item.action == HARDLINK and not self.links_despite_metadata
         if keeps_metadata and (what := metadata_differs(stays, victim)):
             raise Refusal("METADATA_DIFFERS", f"A link would lose its own metadata: {what} differs.")

@@ -18,13 +18,15 @@ from logbook.models import write_event
 from trash.act_trashes import trash_places
 from trash.item_storing import recording
 from trash.models import Act, TrashItem
-from trash.proof import write_proof
+from trash.proof import ProofDraft, write_proof
 from trash.taking_out import tidy
 
 
-def end(act: Act, status: str, note: str = "", *, work: Work[Any] | None = None) -> None:
+def end(
+    act: Act, status: str, note: str = "", *, work: Work[Any] | None = None, draft: ProofDraft | None = None
+) -> None:
     """Whoever calls holds the lock, and has settled every file of the act. With `work` it is fenced by the lease,
-    without by the act's own status: it ends once."""
+    without by the act's own status: it ends once. `draft` is its proof, as far as that is written."""
     if act.verb == Act.Verb.ACT:
         # Those in which nothing of it lies: everything was skipped, or removed for good.
         for root, folder in trash_places(act):
@@ -32,7 +34,7 @@ def end(act: Act, status: str, note: str = "", *, work: Work[Any] | None = None)
     columns: dict[str, Any] = {"status": status, "note": note, "finished_at": Now(), "updated_at": Now()}
     if act.verb == Act.Verb.ACT:
         columns["space"] = _space_after(act, read_places(EXECUTOR))
-    proof = _proof(act)
+    proof = _proof(act, draft)
     with recording(work):
         rows = Act.objects.using(EXECUTOR).filter(pk=act.pk, status__in=Act.LIVING)
         if not rows.update(**columns, **proof):
@@ -63,12 +65,12 @@ def _current_space(act: Act) -> dict[str, list[int]]:
     return dict(found or {})
 
 
-def _proof(act: Act) -> dict[str, str]:
+def _proof(act: Act, draft: ProofDraft | None) -> dict[str, str]:
     """None where nothing is on record: it was stopped before it began."""
     mine = {"act": act} if act.verb == Act.Verb.ACT else {"left_by": act}
     if not TrashItem.objects.using(EXECUTOR).filter(**mine).exists():
         return {}
-    name, digest = write_proof(act)
+    name, digest = write_proof(act) if draft is None else draft.finish()
     return {"proof_name": name, "proof_sha256": digest}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import select
 import signal
 import socket
@@ -19,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from libraries.messages import receive, send
-from trash import steps
+from trash import open_folders, steps
 from trash.acting_on_file import FileActing, Provers
 from trash.folders import TrashFiles
 from trash.hand_messages import MOST_HANDLES, planned, told
@@ -29,6 +30,9 @@ from trash.refusing import Refusal
 
 #: A word that is older than this does not count any more.
 FRESH_SECONDS = 1.0
+#: Folders that are open at the same time, where so many descriptors are allowed, beside those of trashes and locks:
+#: files that stay lie anywhere, and to open a folder once more takes longer than to open a file.
+MOST_FOLDERS, OTHER_HANDLES = 2_000, 800
 #: How often a new word is looked for, and how often the hand tells how far it is.
 LOOK_SECONDS, TELL_SECONDS = 0.05, 0.2
 
@@ -38,8 +42,8 @@ class Left(Exception):
 
 
 class HandFolders(OpenFolders[OpenFolder]):
-    def __init__(self, libraries: list[OnDisk], is_ours: Callable[[int, int], bool]) -> None:
-        super().__init__(is_ours)
+    def __init__(self, libraries: list[OnDisk], is_ours: Callable[[int, int], bool], most: int) -> None:
+        super().__init__(is_ours, most)
         self._libraries = {library.id: library for library in libraries}
 
     def opened(self, library_id: int, name: str) -> OpenFolder:
@@ -47,8 +51,8 @@ class HandFolders(OpenFolders[OpenFolder]):
 
 
 class Hand:
-    def __init__(self, end: socket.socket) -> None:
-        self.socket, self.end = end, end.fileno()
+    def __init__(self, end: socket.socket, most_folders: int) -> None:
+        self.socket, self.end, self.most_folders = end, end.fileno(), most_folders
         self.provers = Provers(self._read)
         #: Inodes whose ctime this run changed.
         self.touched: set[tuple[int, int]] = set()
@@ -76,7 +80,7 @@ class Hand:
         # Whatever was said before was said of another batch.
         self.word_of, self.refused = 0.0, {}
         outcomes: list[Any] = []
-        with HandFolders([OnDisk(*each) for each in libraries], self._is_ours) as folders:
+        with HandFolders([OnDisk(*each) for each in libraries], self._is_ours, self.most_folders) as folders:
             folders.sync_trashes = self._sync_trashes
             acting = FileActing(
                 folders, self.provers, self._ask, self.touched, links_despite_metadata=links_despite_metadata
@@ -162,6 +166,16 @@ class Hand:
         return bool(message[1])
 
 
+def allow_many_folders() -> int:
+    """How many folders may be open at the same time, with as many descriptors as this process may give itself."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FOLDERS + OTHER_HANDLES
+    if now < wanted:
+        now = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (now, most))
+    return max(min(MOST_FOLDERS, now - OTHER_HANDLES), open_folders.MOST_FOLDERS)
+
+
 def main(number: int) -> None:
     # Ctrl-C and a stop of the service reach the whole group: whoever gives the files decides when to end.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
@@ -170,7 +184,7 @@ def main(number: int) -> None:
     gc.disable()
     try:
         with socket.socket(fileno=number) as end:
-            Hand(end).serve()
+            Hand(end, allow_many_folders()).serve()
     except EOFError:
         pass  # nobody is there any more
     os._exit(0)

@@ -25,7 +25,7 @@ from jobs.working import Work
 from libraries.reading import signed
 from trash.models import Act, TrashItem
 from trash.path_keys import path_key
-from trash.planned import Done, Intent, Kept, Linked, Planned
+from trash.planned import INTENDED, SKIPPED, TRASHED, Done, Intent, Kept, Linked, Planned
 
 POINT = "record"
 #: Files of a plan that are fetched at a time.
@@ -95,11 +95,11 @@ class Counted:
 
     def add(self, status: str, size: int) -> None:
         self.bytes += size
-        if status == TrashItem.Status.SKIPPED:
+        if status == SKIPPED:
             self.skipped += 1
             return
         self.done += 1
-        if status == TrashItem.Status.TRASHED:
+        if status == TRASHED:
             self.trashed += 1
             self.trashed_bytes += size
 
@@ -156,11 +156,10 @@ def intend(act_id: int, intents: Sequence[Intent]) -> None:
 
 
 def _intent_row(act_id: int, intent: Intent) -> tuple[Any, ...]:
-    item = intent.item
-    status = TrashItem.Status.SKIPPED.value if intent.code else TrashItem.Status.INTENDED.value
+    item, path, trash_folder, info, code, reason = intent
     return (
-        act_id, item.id, status, intent.code, intent.reason, item.library_id, path_key(intent.path),
-        intent.trash_folder, *_inode(intent.info),
+        act_id, item.id, SKIPPED if code else INTENDED, code, reason, item.library_id, path_key(path), trash_folder,
+        *_inode(info),
     )  # fmt: skip
 
 
@@ -171,8 +170,8 @@ def _inode(info: os.stat_result | None) -> tuple[int | None, int | None]:
 # --- Outcomes ---------------------------------------------------------------------------------------------
 def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> None:
     """Write what became of files that were intended, and what the index knows of them from now on."""
-    skipped = [(each.code, each.reason, act_id, each.item.id) for each in outcomes if each.status == "skipped"]
-    done = [each for each in outcomes if each.status != "skipped"]
+    skipped = [(each.code, each.reason, act_id, each.item.id) for each in outcomes if each.status == SKIPPED]
+    done = [each for each in outcomes if each.status != SKIPPED]
     plain = [each.item.id for each in done if each.is_plain]
     rows = [
         (each.status, each.code, each.reason, each.linked and signed(each.linked.st_ino), act_id, each.item.id)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from duplicates.models import Action, group_key
-from libraries.names import to_bytes
 from trash import manifest
 from trash.errors import ActFailed
 from trash.folders import Trash
@@ -13,21 +13,24 @@ from trash.planned import Intent
 from trash.refusing import refused
 
 
-def line_of(intent: Intent, whole_path: bytes) -> str:
-    """What the manifest says of a file; its path there starts at the folder that holds the trash."""
-    item, info, path, keeper = intent.item, intent.info, intent.path, intent.item.keeper.path
-    assert info is not None
-    if intent.trash_folder:
-        path = path[len(to_bytes(intent.trash_folder)) + 1 :]
-    return manifest.item_line(
-        b"%d" % item.id,
-        path,
-        info,
-        digest=group_key(item.algorithm, item.digest),
-        action=item.action or Action.TRASH,
-        keeper=keeper,
-        attributes=_attributes(whole_path),
-    )
+def lines_of(intents: Iterable[Intent], root: bytes, trash_folder: bytes) -> list[str]:
+    """What the manifest says of files that go into one trash; their paths there start at the folder that holds it."""
+    root, above = root + b"/", len(trash_folder) + 1 if trash_folder else 0
+    lines = []
+    for item, path, _, info, *_ in intents:
+        assert info is not None
+        lines.append(
+            manifest.item_line(
+                b"%d" % item.id,
+                path[above:],
+                info,
+                digest=group_key(item.algorithm, item.digest),
+                action=item.action or Action.TRASH,
+                keeper=item.keeper.path,
+                attributes=_attributes(root + path),
+            )
+        )
+    return lines
 
 
 def _attributes(path: bytes) -> dict[str, str]:

@@ -12,11 +12,12 @@ from typing import Generic, Self, TypeVar
 from libraries import mounts
 from libraries.names import to_bytes
 from libraries.reading import open_folder, signed
+from trash import filesystem_kinds
 from trash.proving import Found
 from trash.refusing import Refusal, refused
 from trash.syncing import sync_folders
 
-#: Folders that are open at the same time: a process may have about a thousand descriptors.
+#: Folders that are open at the same time: a process may have about a thousand descriptors, and has others.
 MOST_FOLDERS = 200
 
 
@@ -34,13 +35,15 @@ class OnDisk:
 class OpenFolder:
     """A folder of a library, opened step by step from its root."""
 
-    __slots__ = ("filesystem", "handle", "is_touched", "library", "name")
+    __slots__ = ("device", "filesystem", "handle", "is_own_disk", "is_touched", "library", "name")
 
     def __init__(self, library: OnDisk, name: str) -> None:
         self.library, self.name = library, name
         #: The filesystem that the last scan found here; "" where none is known.
         self.filesystem = library.filesystems.get(mounts.mount_of(name, library.filesystems), "")
         self.is_touched = False
+        #: The device of its files once that is known to be this filesystem, and whether only this machine writes there.
+        self.device, self.is_own_disk = -1, False
         self.handle = open_folder(library.root, to_bytes(name))
 
 
@@ -50,10 +53,11 @@ F = TypeVar("F", bound=OpenFolder)
 class OpenFolders(ABC, Generic[F]):
     """Those of one batch, the longest unused closed first. Use it as a context."""
 
-    def __init__(self, is_ours: Callable[[int, int], bool]) -> None:
+    def __init__(self, is_ours: Callable[[int, int], bool], most: int | None = None) -> None:
+        self._most = MOST_FOLDERS if most is None else most
         #: Whether this very act touched an inode (device, inode, both signed): then its ctime says nothing.
         self.is_ours = is_ours
-        self._filesystems: dict[tuple[int, int], str] = {}
+        self._filesystems: dict[tuple[int, int], tuple[str, bool]] = {}
         self._folders: OrderedDict[tuple[int, str], F] = OrderedDict()
         #: Where files of these folders went to: set by whoever moves them.
         self.sync_trashes: Callable[[], None] = lambda: None
@@ -75,7 +79,7 @@ class OpenFolders(ABC, Generic[F]):
         key = (library_id, name)
         found = self._folders.get(key)
         if found is not None:
-            if len(self._folders) > MOST_FOLDERS // 2:
+            if len(self._folders) > self._most // 2:
                 self._folders.move_to_end(key)
             return found
         try:
@@ -84,7 +88,7 @@ class OpenFolders(ABC, Generic[F]):
             what = "The file that stays" if gone == "KEEPER_GONE" else "The file"
             raise refused(error, gone=gone, what=what) from None
         self._folders[key] = found
-        if len(self._folders) > MOST_FOLDERS:
+        if len(self._folders) > self._most:
             self._close_oldest()
         return found
 
@@ -114,9 +118,15 @@ class OpenFolders(ABC, Generic[F]):
 
     def refuse_other_disk(self, folder: OpenFolder, found: Found) -> None:
         """The filesystem goes by its name, whatever number it has today."""
-        key = (folder.library.id, found.info.st_dev)
+        device = found.info.st_dev
+        if device == folder.device:
+            return
+        key = (folder.library.id, device)
         if key not in self._filesystems:
             # By the descriptor: a btrfs shows device numbers that no mount has.
-            self._filesystems[key] = mounts.filesystem_name(b"/proc/self/fd/%d" % found.handle)
-        if not folder.filesystem or self._filesystems[key] != folder.filesystem:
+            name = mounts.filesystem_name(b"/proc/self/fd/%d" % found.handle)
+            self._filesystems[key] = name, filesystem_kinds.is_own(found.handle)
+        name, is_own = self._filesystems[key]
+        if not folder.filesystem or name != folder.filesystem:
             raise Refusal("OTHER_FILESYSTEM", "Another filesystem is mounted there than when the library was scanned.")
+        folder.device, folder.is_own_disk = device, is_own

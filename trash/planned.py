@@ -7,7 +7,7 @@ import os
 from typing import NamedTuple
 
 #: As the rows have them.
-SKIPPED, TRASHED, DELETED = "skipped", "trashed", "deleted"
+INTENDED, SKIPPED, TRASHED, DELETED = "intended", "skipped", "trashed", "deleted"
 HARDLINK, DELETE = "hardlink", "delete"
 
 

@@ -29,14 +29,17 @@ from trash.fetching import Fetching
 from trash.folders import Trash, open_trash
 from trash.item_storing import Counted
 from trash.locking import Held
-from trash.manifest_writing import line_of, write
+from trash.manifest_writing import lines_of, write
 from trash.models import Act, TrashItem
 from trash.planned import Intent, Planned
 from trash.proving import refuse_changed
 from trash.refusing import Refusal, refused
 
 #: What a batch reads at the most, unless one file alone is larger: two of them have to fit into the memory of a NAS.
-BATCH_BYTES = 128 << 20
+BATCH_BYTES = 256 << 20
+#: The first batch and the last are small, since nobody works beside whoever prepares the one and records the other. In
+#: between they are large, each some times the one before: a record for many files costs less for each of them.
+LEAST_FILES, TIMES, SHARE = 1_000, 4, 3
 #: So many files are looked at between two questions whether they come from a disk.
 LOOK_FILES = 64
 TrashKey = tuple[int, str]
@@ -95,6 +98,8 @@ class Preparing:
         self.space: dict[str, list[int]] = dict(act.space)
         self._headed: set[TrashKey] = set()
         self.fetching = Fetching()
+        #: Files that were given out, and how many the next batch may have.
+        self._given, self._most = act.done_count + act.skipped_count, LEAST_FILES
         #: The file that is looked at, and whether nobody waits for it any more: for another thread to read and to say.
         self.looks_at, self.is_left = b"", False
 
@@ -135,25 +140,30 @@ class Preparing:
         return batch
 
     def _write_manifests(self, batch: Prepared) -> None:
-        lines: dict[TrashKey, list[str]] = {}
+        by_trash: dict[TrashKey, list[Intent]] = {}
         for each in batch.intents:
-            key = (each.item.library_id, each.trash_folder)
-            lines.setdefault(key, []).append(line_of(each, batch.ground.path_of(each.item)))
-        for key, some in lines.items():
-            write(batch.trashes[key], some)
+            by_trash.setdefault((each.item.library_id, each.trash_folder), []).append(each)
+        for key, some in by_trash.items():
+            write(batch.trashes[key], lines_of(some, batch.ground.library(key[0]).root, to_bytes(key[1])))
 
     def _next(self, after: int) -> list[Planned]:
         """So many files, and not too much to read."""
         files: list[Planned] = []
         total, keeper = 0, 0
-        with closing(item_storing.next_files(self.act, after, settings.ACT_BATCH_FILES)) as following:
+        with closing(item_storing.next_files(self.act, after, self._most_files())) as following:
             for file in following:
                 total += file.size if file.keeper.id == keeper else 2 * file.size
                 keeper = file.keeper.id
                 if files and total > BATCH_BYTES:
                     break
                 files.append(file)
+        self._given += len(files)
+        self._most *= TIMES
         return files
+
+    def _most_files(self) -> int:
+        share = max(self.act.file_count - self._given, 0) // SHARE
+        return min(settings.ACT_BATCH_FILES, max(LEAST_FILES, min(self._most, share)))
 
     # --- May it go on? ------------------------------------------------------------------------------------
     def refuse_switched_off(self) -> None:
@@ -188,12 +198,12 @@ class Preparing:
     def _look(self, item: Planned, batch: Prepared) -> Intent:
         """What is cheap to know: what is refused here is neither intended nor read."""
         self.looks_at = path = to_bytes(item.path)
-        name, ground = path.rpartition(b"/")[2], batch.ground
+        ground, (above, _, name) = batch.ground, item.path.rpartition("/")
         try:
-            folder = ground.folder(item.library_id, item.path.rpartition("/")[0], "VICTIM_GONE")
+            folder = ground.folder(item.library_id, above, "VICTIM_GONE")
             ground.refuse_by_policy(item, is_protected=folder.is_protected)
             try:
-                info = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
+                info = os.stat(to_bytes(name), dir_fd=folder.handle, follow_symlinks=False)
             except OSError as error:
                 raise refused(error, gone="VICTIM_GONE") from None
             if not S_ISREG(info.st_mode):

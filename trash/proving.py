@@ -156,9 +156,11 @@ class Prover:
         is_known = version == self._version
         if keeper.info.st_size <= SMALL_BYTES:
             if not is_known:
-                self._learn(version, self._read_small(keeper, "KEEPER"))
+                self._learn(version, _read_small(keeper, "KEEPER"))
             self._refuse_other(digest)
-            if self._read_small(victim, "VICTIM") != self._content:
+            content = _read_small(victim, "VICTIM")
+            self.report(len(content) if is_known else 2 * len(content))
+            if content != self._content:
                 raise Refusal("CONTENT_DIFFERS", "It differs from the file that stays.")
         elif is_known:
             self._refuse_other(digest)
@@ -167,15 +169,6 @@ class Prover:
         else:
             self._compare(keeper, victim)
             self._refuse_other(digest)
-
-    def _read_small(self, file: Found, who: str) -> bytes:
-        size = file.info.st_size
-        # One byte more than there should be tells a file that grows.
-        content = os.pread(file.handle, size + 1, 0)
-        self.report(len(content))
-        if len(content) != size:
-            raise Refusal(f"{who}_CHANGED", "It changed while it was read.")
-        return content
 
     def _learn(self, version: tuple[int, ...], content: bytes) -> None:
         self._version, self._content = version, content
@@ -211,6 +204,15 @@ class Prover:
             self.report(length)
             offset += length
         return bytes(make.digest())
+
+
+def _read_small(file: Found, who: str) -> bytes:
+    size = file.info.st_size
+    # One byte more than there should be tells a file that grows.
+    content = os.pread(file.handle, size + 1, 0)
+    if len(content) != size:
+        raise Refusal(f"{who}_CHANGED", "It changed while it was read.")
+    return content
 
 
 def _refuse_touched(file: Found, who: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -82,3 +82,28 @@ def moves_and_syncs(patch: pytest.MonkeyPatch) -> list[str]:
     patch.setattr(steps, "rename_new", tell_move)
     patch.setattr(steps, "exchange", tell_exchange)
     return told
+
+
+def before(monkeypatch: pytest.MonkeyPatch, step: str, change: Callable[[], object], time: int = 1) -> None:
+    """Have somebody change the disk right before one of our steps."""
+    real, calls = getattr(steps, step), []
+
+    def changed(*args: object, **kwargs: object) -> None:
+        calls.append(step)
+        if len(calls) == time:
+            change()
+        real(*args, **kwargs)
+
+    monkeypatch.setattr(steps, step, changed)
+
+
+def remember(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """What has this name is told from memory from now on, whatever becomes of it; opening it is another matter."""
+    name, known = os.fsencode(path), path.lstat()
+    for verb in ("stat", "lstat"):
+        real = getattr(os, verb)
+
+        def from_memory(asked: Any, real: Any = real, **options: Any) -> os.stat_result:
+            return known if asked == name else real(asked, **options)
+
+        monkeypatch.setattr(os, verb, from_memory)

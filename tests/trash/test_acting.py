@@ -30,9 +30,9 @@ from tests.trash.acts import (
     two_names,
 )
 from tests.trash.disks import loop_disk
-from tests.trash.folder import moves_and_syncs
+from tests.trash.folder import before, moves_and_syncs, remember
 from tests.tree import tree
-from trash import authorising, checking_items, open_folders, switching
+from trash import authorising, checking_items, filesystem_kinds, open_folders, preparing, switching
 from trash.models import Act, TrashItem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -372,6 +372,36 @@ def test_a_batch_goes_folder_by_folder(tmp_path: Path, monkeypatch: Patch) -> No
     act = carry_out(authorised())
     assert act.done_count == 24
     assert len(opened) <= 2 * (6 + 2), "once to look, once to act; the first and the last keep their places"
+
+
+def test_where_others_may_write_to_the_disk_a_keeper_is_opened_once_more(tmp_path: Path, monkeypatch: Patch) -> None:
+    """What the kernel remembers of its name is enough only on a disk of this machine alone."""
+    library(tmp_path / "photos", {"keep": b"one", "sub/go": b"one"})
+    act = authorised()
+    monkeypatch.setattr(filesystem_kinds, "OWN", frozenset())
+    remember(monkeypatch, tmp_path / "photos" / "keep")
+    before(monkeypatch, "rename_new", (tmp_path / "photos" / "keep").unlink)
+    act = carry_out(act)
+    assert reasons(act) == {"sub/go": "KEEPER_GONE"}
+    assert (tmp_path / "photos" / "sub" / "go").read_bytes() == b"one"
+
+
+def test_batches_begin_small_grow_and_end_small(tmp_path: Path, monkeypatch: Patch, settings: Any) -> None:
+    library(tmp_path / "photos", {f"{name}{n}": b"%d" % n for n in range(20) for name in ("a", "b/copy")})
+    monkeypatch.setattr(preparing, "LEAST_FILES", 1)
+    monkeypatch.setattr(preparing, "TIMES", 2)
+    settings.ACT_BATCH_FILES = 4
+    sizes: list[int] = []
+    after = preparing.Preparing.after
+
+    def noted(self: preparing.Preparing, last: int) -> Any:
+        batch = after(self, last)
+        sizes.append(len(batch.intents) if batch else 0)
+        return batch
+
+    monkeypatch.setattr(preparing.Preparing, "after", noted)
+    assert carry_out(authorised()).done_count == 20
+    assert sizes == [1, 2, 4, 4, 3, 2, 1, 1, 1, 1, 0]
 
 
 # --- Policy at the moment of acting -----------------------------------------------------------------------

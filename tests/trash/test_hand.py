@@ -31,7 +31,7 @@ from trash.hand_messages import given, heard, planned, told
 from trash.hand_process import LOOK_SECONDS
 from trash.locking import Busy, held
 from trash.models import Act, TrashItem
-from trash.planned import DELETE, DELETED, HARDLINK, SKIPPED, TRASHED, Done, Kept, Linked, Planned
+from trash.planned import DELETE, DELETED, HARDLINK, INTENDED, SKIPPED, TRASHED, Done, Kept, Linked, Planned
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 Patch = pytest.MonkeyPatch
@@ -353,7 +353,8 @@ def test_files_and_outcomes_come_through_a_socket_as_they_were(done: Done) -> No
 
 def test_its_words_are_those_of_the_rows() -> None:
     statuses = TrashItem.Status
-    assert (SKIPPED, TRASHED, DELETED) == (statuses.SKIPPED, statuses.TRASHED, statuses.DELETED)
+    assert (INTENDED, SKIPPED) == (statuses.INTENDED, statuses.SKIPPED)
+    assert (TRASHED, DELETED) == (statuses.TRASHED, statuses.DELETED)
     assert (HARDLINK, DELETE) == (Action.HARDLINK, Action.DELETE)
 
 
@@ -361,3 +362,18 @@ def test_it_loads_nothing_of_django() -> None:
     code = "import sys, trash.hand_process; print(any(name.startswith('django') for name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("now", "most", "folders", "then"), [(256, 4096, 2000, 2800), (256, 1024, 224, 1024), (256, 512, 200, 512)]
+)
+def test_it_opens_as_many_folders_as_it_may(now: int, most: int, folders: int, then: int) -> None:
+    """It gives itself descriptors as far as the machine lets it; with few it has as many as everybody."""
+    code = (
+        "import resource\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({now}, {most}))\n"
+        "from trash.hand_process import allow_many_folders\n"
+        "print(allow_many_folders(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(folders), str(then)]

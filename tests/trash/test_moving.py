@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.trash.folder import found, new_trash, place, without_exchange
+from tests.trash.folder import before, found, new_trash, place, remember, without_exchange
 from trash import moving, steps
 from trash.folders import Trash
 from trash.moving import Place
@@ -41,19 +41,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "no exchange":
         without_exchange(monkeypatch)
     return str(request.param)
-
-
-def before(monkeypatch: pytest.MonkeyPatch, step: str, change: Callable[[], object], time: int = 1) -> None:
-    """Have somebody change the disk right before one of our steps."""
-    real, calls = getattr(steps, step), []
-
-    def changed(*args: object, **kwargs: object) -> None:
-        calls.append(step)
-        if len(calls) == time:
-            change()
-        real(*args, **kwargs)
-
-    monkeypatch.setattr(steps, step, changed)
 
 
 def move(library: Path, trash: Trash) -> None:
@@ -118,9 +105,10 @@ def test_a_folder_that_took_the_name_is_moved_back(
     assert (library / "go" / "inside").read_bytes() == b"kept"
 
 
+@pytest.mark.parametrize("is_own_disk", [False, True])
 @pytest.mark.parametrize("how", ["deleted", "edited", "folder moved away"])
 def test_caution_12_without_its_keeper_it_is_moved_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, is_own_disk: bool
 ) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "keep").write_bytes(CONTENT)
@@ -140,7 +128,7 @@ def test_caution_12_without_its_keeper_it_is_moved_back(
         found(tmp_path / "go") as victim,
         found(tmp_path / "a" / "keep", "KEEPER") as keeper,
     ):
-        is_there = partial(moving.still_there, os.fsencode(tmp_path), b"a/keep", keeper.info)
+        is_there = partial(moving.still_there, os.fsencode(tmp_path), b"a/keep", keeper.info, is_own_disk=is_own_disk)
         with pytest.raises(Refusal) as refusal:
             moving.to_trash(place(tmp_path / "go"), victim.info, trash, NAME, is_there)
     assert refusal.value.code in ("KEEPER_GONE", "KEEPER_CHANGED")
@@ -151,17 +139,9 @@ def test_a_keeper_of_which_only_the_memory_of_a_mount_knows_is_gone(
     library: Path, trash: Trash, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mount that caches answers what a name was for some seconds; opening it asks the server."""
-    stat = os.stat
-    remembered = stat(library / "keep")
-
-    def from_memory(path: Any, **options: Any) -> os.stat_result:
-        if path == os.fsencode(library / "keep"):
-            return remembered
-        return stat(path, **options)
-
     before(monkeypatch, "rename_new", (library / "keep").unlink)
     with found(library / "keep", "KEEPER") as keeper, found(library / "go") as victim:
-        monkeypatch.setattr(os, "stat", from_memory)
+        remember(monkeypatch, library / "keep")
         is_there = partial(moving.still_there, os.fsencode(library), b"keep", keeper.info)
         with pytest.raises(Refusal) as refusal:
             moving.to_trash(place(library / "go"), victim.info, trash, NAME, is_there)
@@ -169,8 +149,9 @@ def test_a_keeper_of_which_only_the_memory_of_a_mount_knows_is_gone(
     assert (library / "go").read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize("is_own_disk", [False, True])
 @pytest.mark.parametrize("what", ["link", "fifo", "far down"])
-def test_a_keeper_is_opened_without_following_or_waiting(tmp_path: Path, what: str) -> None:
+def test_a_keeper_is_looked_for_without_following_or_waiting(tmp_path: Path, what: str, is_own_disk: bool) -> None:
     folder = tmp_path
     if what == "far down":
         # Longer than what is handed to the kernel whole, shorter than what it takes.
@@ -180,15 +161,16 @@ def test_a_keeper_is_opened_without_following_or_waiting(tmp_path: Path, what: s
     (folder / "keep").write_bytes(CONTENT)
     path = os.fsencode((folder / "keep").relative_to(tmp_path))
     info = (folder / "keep").stat()
-    moving.still_there(os.fsencode(tmp_path), path, info)
+    moving.still_there(os.fsencode(tmp_path), path, info, is_own_disk=is_own_disk)
     (folder / "keep").rename(folder / "elsewhere")
     if what == "link":
         (folder / "keep").symlink_to("elsewhere")
     elif what == "fifo":
         os.mkfifo(folder / "keep")
     with pytest.raises(Refusal) as refusal:
-        moving.still_there(os.fsencode(tmp_path), path, info)
-    assert refusal.value.code == {"link": "NOT_A_FILE", "fifo": "KEEPER_CHANGED"}.get(what, "KEEPER_GONE")
+        moving.still_there(os.fsencode(tmp_path), path, info, is_own_disk=is_own_disk)
+    found_instead = {"link": "KEEPER_CHANGED" if is_own_disk else "NOT_A_FILE", "fifo": "KEEPER_CHANGED"}
+    assert refusal.value.code == found_instead.get(what, "KEEPER_GONE")
 
 
 def test_what_can_not_be_moved_back_is_kept_and_said(

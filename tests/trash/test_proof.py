@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -12,9 +13,11 @@ import pytest
 from blake3 import blake3
 from django.conf import settings as django_settings
 
+from jobs.errors import GivesWay
 from logbook.models import LogbookEvent
 from tests.trash.acts import acted, authorised, carry_out, items, library
-from trash import authorising, proof, steps
+from trash import authorising, proof, proof_lines, steps
+from trash.acting import Acting
 from trash.models import Act
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -26,7 +29,7 @@ def read(act: Act) -> tuple[bytes, list[dict[str, Any]]]:
 
 
 def test_it_tells_of_every_file_and_its_sha256_is_in_the_logbook(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(proof, "PAGE", 2)
+    monkeypatch.setattr(proof_lines, "PAGE", 2)
     root = tmp_path / "photos"
     files = {b"a": b"one", b"b/caf\xe9": b"one", b"b/new\nline": b"one", b"c": b"two", b"d/copy": b"two"}
     library(root, files)
@@ -72,6 +75,87 @@ def test_it_is_written_again_from_the_records_with_the_same_digest(tmp_path: Pat
     assert len(items(act)) == len(read(act)[1]) - 1
 
 
+# --- While files are worked on ----------------------------------------------------------------------------
+MANY = {f"{name}{number}": b"%d" % number for number in range(7) for name in ("a", "b/copy")}
+
+
+@pytest.fixture
+def _many_files(settings: Any) -> None:
+    """As with many files: by the hand, in several batches."""
+    settings.ACT_HAND_FILES, settings.ACT_BATCH_FILES = 1, 2
+
+
+def in_folder() -> list[str]:
+    return sorted(path.name for path in (Path(django_settings.STATE_ROOT) / "proofs").iterdir())
+
+
+@pytest.mark.usefixtures("_many_files")
+def test_lines_of_many_files_are_written_while_others_are_worked_on(tmp_path: Path, monkeypatch: Any) -> None:
+    library(tmp_path / "photos", MANY)
+    act = authorised()
+    (tmp_path / "photos" / "b" / "copy3").write_bytes(b"changed")
+    written: list[int] = []
+    add, finish = proof.ProofDraft._add, proof.ProofDraft.finish
+
+    def noted(self: proof.ProofDraft, file: Any, lines: list[str]) -> None:
+        written.extend(json.loads(line).get("item", 0) for line in lines)
+        add(self, file, lines)
+
+    def finished(self: proof.ProofDraft) -> tuple[str, str]:
+        assert len(written) == 1 + 7, "the head and every file"
+        return finish(self)
+
+    monkeypatch.setattr(proof.ProofDraft, "_add", noted)
+    monkeypatch.setattr(proof.ProofDraft, "finish", finished)
+    act = carry_out(act)
+    assert (act.done_count, act.skipped_count) == (6, 1)
+    monkeypatch.undo()
+    _, (_, *lines) = read(act)
+    assert [line["item"] for line in lines] == written[1:]
+    assert in_folder() == [act.proof_name]
+    assert proof.write_proof(act) == (act.proof_name, act.proof_sha256)
+
+
+@pytest.mark.usefixtures("_many_files")
+@pytest.mark.parametrize("failing", [range(1), range(2, 3), range(1, 4)])
+def test_what_can_not_be_written_meanwhile_is_begun_anew(tmp_path: Path, monkeypatch: Any, failing: range) -> None:
+    library(tmp_path / "photos", MANY)
+    add, calls = proof.ProofDraft._add, iter(range(1000))
+
+    def full(self: proof.ProofDraft, file: Any, lines: list[str]) -> None:
+        if next(calls) in failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        add(self, file, lines)
+
+    monkeypatch.setattr(proof.ProofDraft, "_add", full)
+    act = acted()
+    monkeypatch.undo()
+    assert (act.status, len(read(act)[1])) == ("completed", 1 + 7)
+    assert in_folder() == [act.proof_name]
+    assert proof.write_proof(act) == (act.proof_name, act.proof_sha256)
+
+
+@pytest.mark.usefixtures("_many_files")
+def test_an_act_that_is_taken_up_again_has_all_its_files_in_it(tmp_path: Path, monkeypatch: Any) -> None:
+    library(tmp_path / "photos", MANY)
+    carried_out, calls = Acting._carry_out, iter(range(1000))
+
+    def rests(self: Acting, *args: Any) -> None:
+        if next(calls) == 2:
+            raise GivesWay("PAUSED", "It rests.")
+        carried_out(self, *args)
+
+    monkeypatch.setattr(Acting, "_carry_out", rests)
+    act = carry_out(authorised())
+    assert (act.status, act.done_count) == ("running", 4)
+    assert in_folder() == [], "no draft is left behind"
+    monkeypatch.undo()
+    act = carry_out(act)
+    assert (act.status, len(read(act)[1])) == ("completed", 1 + 7)
+    assert proof.write_proof(act) == (act.proof_name, act.proof_sha256)
+
+
+# --- What it does not say ---------------------------------------------------------------------------------
 def test_an_act_that_never_began_leaves_none(tmp_path: Path) -> None:
     from trash import settling
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.trash.disks import loop_disk
-from trash import steps, syncing
+from trash import filesystem_kinds, steps, syncing
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def test_few_folders_are_synced_each(tmp_path: Path, told: list[tuple[str, int]]
 def test_a_filesystem_of_which_nothing_is_known_has_each_folder_synced(
     tmp_path: Path, told: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(syncing, "WHOLE", frozenset({1}))
+    monkeypatch.setattr(filesystem_kinds, "OWN", frozenset({1}))
     with opened(tmp_path, syncing.MANY) as handles:
         syncing.sync_folders(handles)
         assert told == [("sync", handle) for handle in handles]
