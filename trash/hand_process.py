@@ -30,8 +30,8 @@ from trash.refusing import Refusal
 
 #: A word that is older than this does not count any more.
 FRESH_SECONDS = 1.0
-#: Folders that are open at the same time, where so many descriptors are allowed, beside those of trashes and locks:
-#: files that stay lie anywhere, and to open a folder once more takes longer than to open a file.
+#: Folders that are open at the same time, where so many descriptors are allowed, beside those of trashes and locks: one
+#: that is closed before the batch ends has all that was done until then synced.
 MOST_FOLDERS, OTHER_HANDLES = 2_000, 800
 #: How often a new word is looked for, and how often the hand tells how far it is.
 LOOK_SECONDS, TELL_SECONDS = 0.05, 0.2
