@@ -167,7 +167,7 @@ ALLOW_REAL_DELETE = env.flag("DEDUPFS_ALLOW_REAL_DELETE")
 ACT_GRACE_SECONDS = env.whole("DEDUPFS_ACT_GRACE_SECONDS", 60, least=0, most=86400)
 #: Where so many files are to be acted on, a process of its own does it beside the one that keeps the records.
 ACT_HAND_FILES = env.whole("DEDUPFS_ACT_HAND_FILES", 1_000, least=1, most=1_000_000_000)
-#: So many files are acted on between two records of what was done; more is quicker.
+#: So many files at the most are acted on between two records of what was done; more is quicker.
 ACT_BATCH_FILES = env.whole("DEDUPFS_ACT_BATCH_FILES", 20_000, least=1, most=100_000)
 #: How many thumbnails of each media type may be rendered at the same time, over all consumers.
 THUMBNAIL_CONCURRENCY = {

@@ -40,18 +40,20 @@ def still_there(root: bytes, path: bytes, info: os.stat_result, *, is_own_disk: 
     """Raise unless the file that stays is still found by its path. That is looked up anew, whole: its folder may have
     been moved away since it was opened. And it is opened, unless only this machine writes to its disk: a mount that
     caches may answer from memory what a name is, but asks its server before it opens one."""
-    whole = root + b"/" + path
     try:
-        now = os.lstat(whole) if is_own_disk and len(whole) <= _PATH_BYTES else _asked(root, path)
+        now = _looked_up(root, path, is_opened=not is_own_disk)
     except OSError as error:
         raise refused(error, gone="KEEPER_GONE", what="The file that stays") from None
     if not is_unchanged(now, info):
         raise Refusal("KEEPER_CHANGED", "The file that stays became another one in the last moment.")
 
 
-def _asked(root: bytes, path: bytes) -> os.stat_result:
+def _looked_up(root: bytes, path: bytes, *, is_opened: bool) -> os.stat_result:
     whole = root + b"/" + path
-    handle = open_path(whole) if len(whole) <= _PATH_BYTES else open_file(root, path)
+    is_short = len(whole) <= _PATH_BYTES
+    if is_short and not is_opened:
+        return os.lstat(whole)
+    handle = open_path(whole) if is_short else open_file(root, path)
     try:
         return os.fstat(handle)
     finally:

@@ -16,6 +16,7 @@ from typing import BinaryIO, Self
 from django.conf import settings
 
 from database.routing import EXECUTOR
+from database.sqlite_files import sync_folder
 from trash.models import Act
 from trash.proof_lines import END, Lines
 
@@ -54,7 +55,7 @@ class ProofDraft:
         file.flush()
         os.fsync(file.fileno())
         self._path.replace(self._folder / self._name)
-        _sync(self._folder)
+        sync_folder(self._folder)
         return self._name, self._digest.hexdigest()
 
     def _write(self, last: int) -> BinaryIO:
@@ -92,11 +93,3 @@ def write_proof(act: Act, using: str = EXECUTOR) -> tuple[str, str]:
 
 def proof_folder() -> Path:
     return Path(settings.STATE_ROOT) / FOLDER
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -13,7 +13,8 @@ from duplicates.models import group_key
 from libraries.models import LibraryRoot
 from libraries.names import to_bytes, to_display
 from trash.manifest import shown
-from trash.models import Act, TrashItem
+from trash.models import Act
+from trash.planned import SKIPPED, TRASHED
 
 FORMAT, VERSION = "dedupfs-proof", 1
 #: Rows that are read at a time.
@@ -21,7 +22,6 @@ PAGE = 2_000
 #: Behind every row that there can be.
 END = (1 << 63) - 1
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
-_SKIPPED, _TRASHED = TrashItem.Status.SKIPPED.value, TrashItem.Status.TRASHED.value
 #: Something else lies in the trash than what was read, or nothing did any more.
 _OTHERS = frozenset({"VICTIM_CHANGED", "TRASH_GONE"})
 _text = json.encoder.encode_basestring_ascii
@@ -50,7 +50,7 @@ class Lines:
     def head(self) -> str:
         return _encode(_head(self.act))
 
-    def following(self, last: int = END) -> Iterator[list[str]]:
+    def following(self, last: int) -> Iterator[list[str]]:
         """Page by page, those that were not given yet; of an act's own files up to this one of its plan."""
         while rows := self._rows(last):
             self._after = rows[-1][-1]
@@ -124,7 +124,7 @@ class _Writer:
     def _is_compared(self, done: str, code: str) -> bool:
         """A file to which nothing was done may not have been read: its digest is what the plan had. Nor was one whose
         place another file had taken, so that this one lies in the trash."""
-        is_done = done != (_SKIPPED if self.is_own else _TRASHED)
+        is_done = done != (SKIPPED if self.is_own else TRASHED)
         return is_done and code not in _OTHERS
 
     def _file(self, library_id: int, path: str) -> str:
