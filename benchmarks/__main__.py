@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks import (
     acting,
     answers,
+    bare_work,
     clients,
     finding,
     folders,
@@ -34,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[Options], Iterable[Section]]] = {
     "acting": acting.measure,
     "answers": answers.measure,
     "finding": finding.measure,
+    "bare_work": bare_work.measure,
     "memory": memory.measure,
     "profiling": profiling.measure,
     "thumbnails": lambda options: thumbnails.measure(is_quick=options.is_quick),

@@ -120,14 +120,15 @@ def _body(name: str, figures: Figures, goal: Goal, options: Options) -> str:
     for peer in sorted(asked, key=lambda peer: rivals[peer.name].wall):
         once = ", one round: too slow" if len(figures[peer.name]) < options.rounds else ""
         rows.append(_row(f"{peer.name} (`{peer.command}`{once})", rivals[peer.name], rivals[quickest], None))
-    head = ["finder", "wall s", "CPU s", f"times {quickest}", "goal"]
+    head = ["finder", "wall s", "CPU s", f"times {quickest}", "stolen s", "goal"]
     return f"{_what(name, empty, options)}\n\n{table(head, rows)}"
 
 
 def _row(name: str, spent: Spent, measure: Spent, goal: Goal | None) -> list[str]:
     ratio = spent.wall / measure.wall
     verdict = f"{goal}: {goal.judge(ratio)}" if goal else ""
-    return [name, f"{spent.wall:.2f}", f"{spent.cpu:.2f}", f"**{ratio:.2f}**" if goal else f"{ratio:.2f}", verdict]
+    times = f"**{ratio:.2f}**" if goal else f"{ratio:.2f}"
+    return [name, f"{spent.wall:.2f}", f"{spent.cpu:.2f}", times, f"{spent.stolen:.2f}", verdict]
 
 
 def _what(name: str, empty: Spent, options: Options) -> str:
@@ -135,5 +136,6 @@ def _what(name: str, empty: Spent, options: Options) -> str:
         f"{TREES[name].describe}; {options.extent}; the groups were jdupes', to the file. Each first scan has a fresh "
         f"database and stores rows, digests and groups. An {EMPTY}, which loads settings and models and does nothing, "
         f"took {empty.wall:.2f} s ({empty.cpu:.2f} s CPU) in the same loop and is subtracted from each figure of ours. "
+        "Stolen is what other machines on the same host took from the cores meanwhile. "
         f"{peers.versions()}"
     )
