@@ -69,7 +69,7 @@ class RealDisks:
     def _ask(self, root: bytes, device: int | None) -> str:
         number = (device or 0) & ((1 << 64) - 1)
         try:
-            if not mounts.is_rotational(number):
+            if not mounts.has_disk(number):
                 number = mounts.block_device(root)
             disk = mounts.disk_of(number)
             is_known = mounts.is_rotational(number)

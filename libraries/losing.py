@@ -23,6 +23,7 @@ from libraries.excluding import Exclusions
 from libraries.id_set import IdSet
 from libraries.models import LibraryFile, LibraryRoot
 from libraries.not_seen import Elsewhere, NotSeen, NotSeenRow
+from libraries.path_order import between, bounds_of
 from libraries.reading import Trouble
 from libraries.storing import Store
 
@@ -46,6 +47,32 @@ class GoneTooMany(LibrariesError):
         self.count = count
 
 
+class Looking:
+    """What a walk looked for: all but what could not be read and what the library leaves out."""
+
+    def __init__(self, library: LibraryRoot, troubles: Iterable[Trouble]) -> None:
+        self.library = library
+        self.unread_folders = tuple(trouble.path + "/" for trouble in troubles if trouble.is_folder)
+        self.unread_files = frozenset(trouble.path for trouble in troubles if not trouble.is_folder)
+        self.exclusions = Exclusions(library.exclude_patterns.splitlines())
+
+    def was_for(self, path: str) -> bool:
+        return path not in self.unread_files and not path.startswith(self.unread_folders)
+
+    def leaves_out(self, size_bytes: int, path: str) -> bool:
+        return size_bytes < self.library.min_size_bytes or self.exclusions.cover_below(path)
+
+    def had_files_below(self, folder: str) -> bool:
+        """Whether the index has files there that this walk should have found."""
+        connection = connections[EXECUTOR]
+        where, values = between(self.library.pk, *bounds_of(folder), connection.vendor)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT size_bytes, relative_path FROM library_files WHERE {where} AND NOT is_missing", values
+            )
+            return any(self.was_for(path) and not self.leaves_out(size, path) for size, path in cursor)
+
+
 class Losing:
     """The last step of a scan of a library that was known before."""
 
@@ -53,9 +80,7 @@ class Losing:
         self, work: Work[Job], library: LibraryRoot, store: Store, seen: IdSet, troubles: Iterable[Trouble]
     ) -> None:
         self.work, self.library, self.store, self.seen = work, library, store, seen
-        self.unread_folders = tuple(trouble.path + "/" for trouble in troubles if trouble.is_folder)
-        self.unread_files = frozenset(trouble.path for trouble in troubles if not trouble.is_folder)
-        self.exclusions = Exclusions(library.exclude_patterns.splitlines())
+        self.looking = Looking(library, troubles)
         self.not_seen = NotSeen(store.stamp)
         #: How many rows were called missing so far.
         self.removed = 0
@@ -135,14 +160,8 @@ class Losing:
         old = files.exclude(last_seen_scan=self.store.stamp.session_id)
         columns = ("id", "inode", "size_bytes", "mtime_ns", "device", "needs_hash", "relative_path")
         for *known, path in old.values_list(*columns):
-            if self._was_looked_for(path):
-                yield NotSeenRow._make((*known, self._is_left_out(known[2], path)))
-
-    def _is_left_out(self, size_bytes: int, path: str) -> bool:
-        return size_bytes < self.library.min_size_bytes or self.exclusions.cover_below(path)
-
-    def _was_looked_for(self, path: str) -> bool:
-        return path not in self.unread_files and not path.startswith(self.unread_folders)
+            if self.looking.was_for(path):
+                yield NotSeenRow._make((*known, self.looking.leaves_out(known[2], path)))
 
     def _pages(self) -> Iterator[list[int]]:
         """Every id of the library, page by page: memory stays the same however many there are."""

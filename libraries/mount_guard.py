@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from libraries.errors import LibrariesError
 from libraries.models import LibraryState
 from libraries.names import to_display
+from libraries.reading import SeenRow
 
 ABSENT, EMPTY, DIFFERENT = LibraryState.Mount.ABSENT, LibraryState.Mount.EMPTY, LibraryState.Mount.DIFFERENT
 CODES = {ABSENT: "LIBRARY_ABSENT", EMPTY: "LIBRARY_EMPTY", DIFFERENT: "LIBRARY_DIFFERENT"}
@@ -33,3 +34,15 @@ def compare(remembered: Mapping[str, str], found: Mapping[str, str]) -> None:
             f"Another disk than before lies below {place}: it was {name}, {now}. Mount the right one and scan again;"
             " if the change is meant, scan once and accept what is missing.",
         )
+
+
+class InnerMounts:
+    """Folders inside of a library where another filesystem begins, until the walk has found a file below them."""
+
+    def __init__(self, filesystems: Mapping[str, str]) -> None:
+        self.without_files = {folder for folder in filesystems if folder}
+
+    def see(self, files: Iterable[SeenRow]) -> None:
+        for folder in list(self.without_files):
+            if any(file[0].startswith(f"{folder}/") for file in files):
+                self.without_files.discard(folder)

@@ -297,6 +297,11 @@ def is_rotational(device: int, sys: Path = HERE.sys) -> bool:
     return any(_reads(disk / "queue" / "rotational") == "1" for disk in disks)
 
 
+def has_disk(device: int, sys: Path = HERE.sys) -> bool:
+    """Whether the number is that of a disk, or of something on disks."""
+    return bool(_disks(device, Machine(sys=sys)))
+
+
 def disk_of(device: int, sys: Path = HERE.sys) -> str:
     """A key that is equal for all filesystems on the same disk (or on the same set of disks)."""
     names = sorted({disk.name for disk in _disks(device, Machine(sys=sys))})

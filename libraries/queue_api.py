@@ -32,7 +32,7 @@ LibraryId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 
 class ScanProgress(Schema):
     scanned_paths: int
-    total_paths: int = Field(description="What the last scan saw; 0 where there was none.")
+    total_paths: int = Field(description="What the scan before saw; 0 where there was none, until this one has ended.")
     percentage: float = Field(description="0 while the total is 0, never more than 100.")
 
 

@@ -44,7 +44,7 @@ Turn = Callable[[], bool]
 Priority, Status = ScanRequest.Priority, ScanRequest.Status
 
 
-class _Gone(Exception):
+class Gone(Exception):
     """Somebody else has moved the row that was to be changed."""
 
 
@@ -66,7 +66,7 @@ def submit(library_id: int, priority: int, *, actor: str, accept_missing: bool =
                     else _raise(request, priority, accept_missing, actor)
                 )
             return ScanRequest.objects.get(pk=key)
-        except (IntegrityError, _Gone):
+        except (IntegrityError, Gone):
             continue  # another process was quicker: look again
     raise LibrariesError(f"The queue changes so fast that no scan of library {library_id} could be asked for.")
 
@@ -98,21 +98,22 @@ def _raise(request: ScanRequest, priority: int, accept_missing: bool, actor: str
     if accept_missing and not request.accept_missing:
         changes["accept_missing"] = True
     if changes and request.status == Status.PENDING:
-        _change(request, changes)
+        change_waiting(request, changes)
         write_event(TABLE, request.pk, "raised", actor=actor, **changes)
         transaction.on_commit(_promote_now)
     return request.pk
 
 
-def _change(request: ScanRequest, changes: dict[str, Any]) -> None:
-    """Swap a waiting request as it was read for the changed one."""
+def change_waiting(request: ScanRequest, changes: dict[str, Any]) -> None:
+    """Swap a waiting request as it was read for the changed one, and what its job is told. Raises `Gone` where it was
+    taken up or changed meanwhile."""
     if "accept_missing" in changes and request.job_id is not None:
         waiting = Job.objects.filter(pk=request.job_id, status__in=("pending", "retryable"))
         if not waiting.update(payload=payload_of(request, accept_missing=True), updated_at=Now()):
-            raise _Gone
+            raise Gone
     was = {"priority": request.priority, "accept_missing": request.accept_missing, "job": request.job_id}
     if not ScanRequest.objects.filter(pk=request.pk, status=Status.PENDING, **was).update(updated_at=Now(), **changes):
-        raise _Gone
+        raise Gone
 
 
 def payload_of(request: ScanRequest, *, accept_missing: bool) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def promote() -> bool:
                     return True
         except IntegrityError:
             return False  # another process was quicker
-        except _Gone:
+        except Gone:
             continue
     logger.error("The queue changes so fast that nobody could be given the slot")
     return False
@@ -277,7 +278,7 @@ def _turn_of(request: ScanRequest | None) -> Turn | None:
 
 def _put_back(job_id: str) -> bool:
     if not deciding.put_back(job_id):
-        raise _Gone
+        raise Gone
     return True
 
 
@@ -286,7 +287,7 @@ def _start(request: ScanRequest) -> bool:
     job = Job.objects.create(kind=Job.Kind.SCAN)
     waits = ScanRequest.objects.filter(pk=request.pk, status=Status.PENDING, job__isnull=True)
     if not waits.update(job=job, updated_at=Now()):
-        raise _Gone
+        raise Gone
     accepts = ScanRequest.objects.values_list("accept_missing", flat=True).get(pk=request.pk)
     Job.objects.filter(pk=job.pk).update(payload=payload_of(request, accept_missing=accepts))
     write_event("jobs", job.pk, "requested", actor=request.requested_by, request=request.pk)

@@ -21,7 +21,7 @@ from jobs.models import Job
 from jobs.recovering import recover_all
 from libraries.errors import Refused
 from libraries.models import LibraryRoot, ScanRequest
-from libraries.queueing import current, payload_of, scannable
+from libraries.queueing import Gone, change_waiting, current, payload_of, scannable
 from logbook.models import write_event
 
 
@@ -80,8 +80,11 @@ def _request_of(library: LibraryRoot, actor: str, *, accept_missing: bool) -> Sc
         waiting = ScanRequest.objects.create(
             library=library, priority=ScanRequest.Priority.HIGH, requested_by=actor[:150], accept_missing=accept_missing
         )
-    elif accept_missing and not waiting.accept_missing and waiting.job_id is None:
-        ScanRequest.objects.filter(pk=waiting.pk).update(accept_missing=True, updated_at=Now())
+    elif accept_missing and not waiting.accept_missing and waiting.status == "pending":
+        try:
+            change_waiting(waiting, {"accept_missing": True})
+        except Gone:
+            raise Refused(_held_by()) from None
     waiting.refresh_from_db()
     return waiting
 

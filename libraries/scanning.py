@@ -25,10 +25,10 @@ from libraries.errors import LibrariesError
 from libraries.id_set import IdSet
 from libraries.lanes import RealDisks
 from libraries.listening import files_changed
-from libraries.losing import GoneTooMany, Losing
+from libraries.losing import GoneTooMany, Looking, Losing
 from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.mounts import filesystems, is_writable
-from libraries.names import to_bytes
+from libraries.names import to_bytes, to_display
 from libraries.readers import Done, Event, Failed, ReaderPool, reader_count
 from libraries.reading import SMALL_BYTES, SeenRow, Trouble
 from libraries.storing import Stamp, Store
@@ -120,6 +120,7 @@ class LibraryScan:
         reach("scan_opened")
         try:
             self.filesystems = filesystems(self.root)
+            self.inner = mount_guard.InnerMounts(self.filesystems)
             self._check_mounts(self.filesystems)
             self._walk()
             reach("scan_walked")
@@ -173,6 +174,7 @@ class LibraryScan:
         self.troubles += unit.troubles
         self.untold += unit.troubles
         self.walked += unit.files
+        self.inner.see(unit.files)
         if not self.is_first:
             self.store.add(unit.files)
         self._charge(unit.bytes_read)
@@ -271,8 +273,10 @@ class LibraryScan:
             for trouble in self.untold
         ])  # fmt: skip
 
-    def _report(self) -> None:
-        """How far it is, for the pages; never backwards, since a session is one walk."""
+    def _report(self, *, is_whole: bool = False) -> None:
+        """How far it is, for the pages; never backwards, since a session is one walk. How many files there are is known
+        from the scan before, or at the end (`is_whole`)."""
+        total = max(self.state.walked_files, self.tally.files) if self.state.walked_files or is_whole else 0
         ScanSession.objects.using(EXECUTOR).filter(pk=self.session.pk).update(
             files_seen=self.tally.files,
             directories_seen=self.tally.folders,
@@ -285,7 +289,7 @@ class LibraryScan:
         )
         ScanRequest.objects.using(EXECUTOR).filter(job=self.work.row).update(
             scanned_paths=Greatest(F("scanned_paths"), self.tally.files),
-            total_paths=max(self.state.walked_files, self.tally.files),
+            total_paths=total,
             added_count=self.tally.added,
             changed_count=self.tally.changed,
             removed_count=self.tally.removed,
@@ -312,9 +316,22 @@ class LibraryScan:
                 f"The folder of {self.library.name} is empty, where files were before. Is its disk mounted? If it is"
                 " meant to be empty, scan once and accept what is missing.",
             )
+        if not self.is_first and not self.accepts:
+            self._check_inner_mounts()
         # A disk that went away during the walk took its files along.
         found = filesystems(self.root)
         mount_guard.compare(self.filesystems, found)
+
+    def _check_inner_mounts(self) -> None:
+        """A disk inside that holds nothing any more, however small a part of the library it is."""
+        looking = Looking(self.library, self.troubles)
+        for folder in sorted(self.inner.without_files):
+            if looking.had_files_below(folder):
+                raise mount_guard.NotTheSame(
+                    mount_guard.EMPTY,
+                    f"The disk below the folder {to_display(folder)} of {self.library.name} is empty, where files were"
+                    " before. Is it the right one? If it is meant to be empty, scan once and accept what is missing.",
+                )
 
     def _lose_the_gone(self) -> None:
         if self.is_first:
@@ -348,7 +365,7 @@ class LibraryScan:
         changes = tally.added or tally.changed or tally.placed or tally.removed or not self.state.walked_files
         counts = self._counts() if changes else {}
         with self.work.fenced("scan"):
-            self._report()
+            self._report(is_whole=True)
             self._close("succeeded", None)
             self._forget_old_errors()
             self._write_state(

@@ -22,8 +22,8 @@ PAGE = 2_000
 #: Behind every row that there can be.
 END = (1 << 63) - 1
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
-#: Something else lies in the trash than what was read, or nothing did any more.
-_OTHERS = frozenset({"VICTIM_CHANGED", "TRASH_GONE"})
+#: Something else lies in the trash than what was read, or nothing did any more; or nobody saw what became of it.
+_OTHERS = frozenset({"VICTIM_CHANGED", "TRASH_GONE", "VICTIM_GONE"})
 _text = json.encoder.encode_basestring_ascii
 _ROWS = """
 SELECT t.id, t.status, t.reason_code, t.reason, t.library_id, t.device, t.inode, t.linked_inode, {acted}, {left},

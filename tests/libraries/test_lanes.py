@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 
-from libraries import lanes
+from libraries import lanes, mounts
 from libraries.candidates import Candidate
 from libraries.disk_order import first_block, places
 from libraries.lanes import Lanes, RealDisks, Unit
@@ -108,3 +108,15 @@ def test_files_on_spinning_disks_are_hashed(tmp_path: Path, monkeypatch: pytest.
     assert hash_now(actor="test").status == "completed"
     found = {row.relative_path: bytes(row.content_hash or b"") for row in LibraryFile.objects.all()}
     assert found == {path: blake3(content).digest() for path, content in files.items()}
+
+
+def test_a_disk_inside_is_asked_itself_and_a_number_without_a_disk_by_its_mount(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A library on a spinning disk (9) with a disk that does not spin inside (8), and a subvolume (7)."""
+    monkeypatch.setattr(mounts, "has_disk", lambda number: number in (8, 9))
+    monkeypatch.setattr(mounts, "is_rotational", lambda number: number == 9)
+    monkeypatch.setattr(mounts, "disk_of", lambda number: {8: "sdb", 9: "sda"}[number])
+    monkeypatch.setattr(mounts, "block_device", lambda _root: 9)
+    disks = RealDisks()
+    assert [disks.spinning(b"/photos", device) for device in (9, 8, 7, None)] == ["sda", "", "sda", "sda"]

@@ -16,7 +16,7 @@ from libraries.following import describe
 from libraries.models import LibraryRoot, ScanRequest
 from tests import factories
 from tests.conftest import ROOT, Consumers, Manage
-from tests.libraries.scans import library_at, present
+from tests.libraries.scans import library_at, present, scanned
 from tests.tree import tree
 from tests.waiting import until
 
@@ -90,6 +90,16 @@ def test_now_fails_with_the_reason_and_goes_on_with_the_next(tmp_path: Path) -> 
     with pytest.raises(CommandError, match=r"gone: The folder of gone can't be read .ENOENT"):
         run("--now")
     assert present(LibraryRoot.objects.get(name="here")) == {b"a"}
+
+
+def test_now_accepts_what_is_missing_also_where_a_scan_waits_already(tmp_path: Path) -> None:
+    library = scanned(tree(tmp_path, {f"{number}": b"%d" % number for number in range(10)}))
+    for number in range(8):
+        (tmp_path / f"{number}").unlink()
+    run("photos")
+    assert ScanRequest.objects.filter(status="pending", job__isnull=False).exists(), "it waits with a job"
+    run("--now", "--accept-missing", "photos")
+    assert present(library) == {b"8", b"9"}
 
 
 def test_accept_missing_is_passed_on(tmp_path: Path) -> None:

@@ -192,6 +192,26 @@ def test_a_path_that_somebody_else_stored_meanwhile_is_overwritten(
     assert drift(connection) == [], "what was set aside is back"
 
 
+def test_a_first_scan_does_not_say_how_much_there_is_before_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def look(point: str) -> None:
+        if point == "scan_stored":
+            seen.extend(ScanRequest.objects.values_list("scanned_paths", "total_paths"))
+
+    monkeypatch.setattr("libraries.scanning.reach", look)
+    library = scanned(tree(tmp_path, {"a": b"1", "b": b"2"}))
+    assert seen
+    assert seen[-1] == (2, 0)
+    assert ScanRequest.objects.values_list("scanned_paths", "total_paths").get() == (2, 2)
+    seen.clear()
+    tree(tmp_path, {"c": b"3"})
+    scan(library)
+    assert seen[-1] == (3, 3)
+
+
 # --- What is gone, and what only seems to be ------------------------------------------------------------------
 
 
@@ -254,6 +274,32 @@ def test_a_disk_inside_the_library_that_is_not_mounted_stops_the_scan(tmp_path: 
         subprocess.run(["umount", inner], check=True)
     refused(scan(library), "LIBRARY_DIFFERENT", "inner disk", "nothing is mounted")
     assert missing(library) == set()
+
+
+@needs_mounts
+def test_a_disk_inside_the_library_that_is_empty_stops_the_scan(tmp_path: Path) -> None:
+    """However few files it had: less than would ask a person."""
+    root = tree(tmp_path, {f"{number}": b"x" for number in range(90)})
+    inner, other = root / "inner disk", root / "never had any"
+    for point in (inner, other):
+        point.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "dedupfs-inner", point], check=True)
+    try:
+        library = scanned(tree(root, {"inner disk/a": b"1", "inner disk/b": b"2"}))
+        (inner / "b").unlink()
+        assert scan(library).status == "completed", "one of two may go"
+        (inner / "a").unlink()
+        refused(scan(library), "LIBRARY_EMPTY", "photos", "inner disk")
+        assert (missing(library), state_of(library).mount) == ({b"inner disk/b"}, LibraryState.Mount.EMPTY)
+        LibraryRoot.objects.update(exclude_patterns="inner disk")
+        assert scan(library).status == "completed", "what is left out is not looked for"
+        LibraryRoot.objects.update(exclude_patterns="")
+        LibraryFile.objects.filter(relative_path="inner disk/a").update(is_missing=False)
+        assert scan(library, accept_missing=True).status == "completed"
+        assert missing(library) == {b"inner disk/a", b"inner disk/b"}
+    finally:
+        for point in (inner, other):
+            subprocess.run(["umount", point], check=True)
 
 
 def test_many_files_gone_at_once_ask_a_person(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from trash import settling
 from trash.folders import Trash
 from trash.locking import Held
 from trash.models import Act, TrashItem
+from trash.proof_reading import open_proof
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 TREE = {"a": b"one", "b/copy": b"one"}
@@ -190,6 +192,20 @@ def test_what_was_deleted_is_told_as_deleted(tmp_path: Path) -> None:
     act = ended(act)
     assert (act.status, act.done_count, status(act)) == ("cancelled", 1, "deleted")
     assert Plan.objects.get(acts=act).status == "done"
+
+
+def test_what_somebody_moved_after_a_crash_is_not_told_as_compared(tmp_path: Path) -> None:
+    """Whether it was removed nobody can say: neither the file nor its place in the trash is there."""
+    root = tmp_path / "photos"
+    act, _ = left_open(root, "delete")
+    (root / "b").rename(root / "b-renamed")
+    act = ended(act)
+    row = act.items.get()
+    assert (row.status, row.reason_code) == ("deleted", "VICTIM_GONE")
+    assert "somebody has moved it" in row.reason
+    with open_proof(act) as file:
+        line = json.loads(file.read().splitlines()[1])
+    assert (line["done"], line["reason_code"], line["compared"]) == ("deleted", "VICTIM_GONE", False)
 
 
 def test_half_a_link_is_taken_away_and_a_whole_one_is_told(tmp_path: Path) -> None:
