@@ -207,12 +207,15 @@ def small(cursor: tuple[int, int] | None, bounds: Bounds, reign: str) -> Found:
     return _unhashed("f.size_bytes >= 1 AND f.size_bytes <= 65536", cursor, bounds, reign)
 
 
+_WANTING = "SELECT id FROM library_roots WHERE hash_everything AND NOT is_paused AND removing_at IS NULL"
+_IS_WANTED = f"f.size_bytes > 65536 AND +f.library_id IN ({_WANTING})"
+
+
 def everything(cursor: tuple[int, int] | None, bounds: Bounds, reign: str) -> Found:
     """Large files of libraries that want also what can have no twin."""
-    wanting = "SELECT id FROM library_roots WHERE hash_everything AND NOT is_paused AND removing_at IS NULL"
-    if not run(f"{wanting} LIMIT 1"):
+    if not run(f"{_WANTING} LIMIT 1"):
         return Found([], None)
-    return _unhashed(f"f.size_bytes > 65536 AND +f.library_id IN ({wanting})", cursor, bounds, reign)
+    return _unhashed(_IS_WANTED, cursor, bounds, reign)
 
 
 def _unhashed(condition: str, cursor: tuple[int, int] | None, bounds: Bounds, reign: str) -> Found:
@@ -307,7 +310,20 @@ def outstanding() -> Amount:
         f"SELECT COUNT(*), SUM(f.size_bytes) FROM library_files f WHERE {UNHASHED}"
         " AND f.size_bytes >= 1 AND f.size_bytes <= 65536"
     )
-    return _amount(unread) + _amount(sampled) + _amount(small_ones)
+    return _amount(unread) + _amount(sampled) + _amount(small_ones) + _without_twins()
+
+
+def _without_twins() -> Amount:
+    """Large files that can have no twin, by their size or by their sample, where a library wants them all the same."""
+    if not run(f"{_WANTING} LIMIT 1"):
+        return Amount(0, 0)
+    return _amount(
+        run(
+            f"SELECT COUNT(*), SUM(f.size_bytes) FROM library_files f WHERE {UNHASHED} AND {_IS_WANTED}"
+            " AND NOT EXISTS (SELECT 1 FROM library_files o WHERE o.size_bytes = f.size_bytes AND o.size_bytes > 65536"
+            " AND NOT o.is_missing AND o.id <> f.id AND (f.sample_hash IS NULL OR o.sample_hash = f.sample_hash))"
+        )
+    )
 
 
 def to_rehash() -> Amount:

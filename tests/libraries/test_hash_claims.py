@@ -15,11 +15,11 @@ from jobs.lease import Lease
 from jobs.models import Job
 from jobs.working import Work
 from libraries import candidates
-from libraries.candidates import REHASH_STAGES, STAGES, Bounds, Candidate, Search
+from libraries.candidates import REHASH_STAGES, STAGES, Amount, Bounds, Candidate, Search
 from libraries.hash_claims import are_live, reign_of
 from libraries.hash_hands import Helper, Owner
 from libraries.hash_storing import HashStore, Results
-from libraries.models import LibraryFile
+from libraries.models import LibraryFile, LibraryRoot
 from tests import factories
 from tests.indexing import indexed
 from tests.tree import tree
@@ -191,6 +191,14 @@ def test_no_look_for_files_reads_the_whole_table(stage: Any) -> None:
     assert not re.search(r"SCAN [fu]\b(?! USING)|Seq Scan on library_files", plan), plan
     if stage not in REHASH_STAGES:
         assert re.search("ix_library_files_(size|unhashed)", plan), plan
+
+
+def test_what_is_outstanding_counts_each_file_once_and_those_without_a_twin_where_they_are_wanted() -> None:
+    many_files()
+    due = LibraryFile.objects.filter(needs_hash=True)
+    assert candidates.outstanding() == Amount(1500, sum(due.values_list("size_bytes", flat=True)))
+    LibraryRoot.objects.update(hash_everything=False)
+    assert candidates.outstanding().files == 1000
 
 
 def test_each_file_is_found_once_by_a_look_through_the_index() -> None:
