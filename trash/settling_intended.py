@@ -34,7 +34,7 @@ from trash.refusing import Refusal
 logger = logging.getLogger(__name__)
 #: Rows of one transaction.
 PORTION = 500
-_NOBODY_SAW = (
+NOBODY_SAW = (
     "Whoever was to remove it for good died, and neither the file nor its place in the trash is there: it was removed,"
     " or somebody has moved it since."
 )
@@ -199,7 +199,7 @@ class _Looking:
         if seen.in_trash is None:
             # Removed for good, or never touched; then its name is there, unless somebody has moved it since.
             is_deleted = row.plan_file.action == Action.DELETE and seen.at_place is None
-            return Done(_planned(row), DELETED, "VICTIM_GONE", _NOBODY_SAW) if is_deleted else UNTOUCHED
+            return Done(_planned(row), DELETED, "VICTIM_GONE", NOBODY_SAW) if is_deleted else UNTOUCHED
         if _is_same(seen):
             steps.unlink(name, dir_fd=trash.files)  # it was being moved back, by a link
             return UNTOUCHED
