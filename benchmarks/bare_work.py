@@ -22,6 +22,7 @@ from benchmarks.product import installed
 from benchmarks.report import Section, table
 from benchmarks.timing import Spent, median, stolen_seconds
 from benchmarks.trees import built
+from database.portions import portions
 
 TREE, FILES = "a", 200_000
 RIVALS = ("jdupes -Q", "hardlink")
@@ -116,11 +117,9 @@ def _read(root: bytes) -> Iterable[Row]:
 
 def _store(connection: sqlite3.Connection, rows: list[Row]) -> None:
     now = "'2026-01-01 00:00:00.000'"
-    for start in range(0, len(rows), BATCH):
-        batch = sorted(rows[start : start + BATCH], key=lambda row: row[7])
+    for batch in portions(rows, BATCH):
         connection.execute("BEGIN IMMEDIATE")
-        for first in range(0, len(batch), TOGETHER):
-            some = batch[first : first + TOGETHER]
+        for some in portions(sorted(batch, key=lambda row: row[7]), TOGETHER):
             marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(some))
             connection.execute(_INSERT.format(rows=marks, now=now), list(chain.from_iterable(some)))
         connection.execute("COMMIT")

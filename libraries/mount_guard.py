@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from libraries.errors import LibrariesError
 from libraries.models import LibraryState
@@ -42,7 +42,7 @@ class InnerMounts:
     def __init__(self, filesystems: Mapping[str, str]) -> None:
         self.without_files = {folder for folder in filesystems if folder}
 
-    def see(self, files: Iterable[SeenRow]) -> None:
+    def see(self, files: Sequence[SeenRow]) -> None:
         for folder in list(self.without_files):
             if any(file[0].startswith(f"{folder}/") for file in files):
                 self.without_files.discard(folder)
