@@ -17,6 +17,8 @@ from blake3 import blake3
 from libraries.beneath import PATH_BYTES, opener
 from libraries.excluding import Exclusions
 from libraries.names import to_text
+from libraries.small_files import OPEN_FILE, SmallFile, small_reader
+from libraries.small_files import signed as signed  # others have it from here
 from libraries.streams import Stream
 
 #: Files up to this size are read whole while they are walked: a separate sample would cost more than it saves.
@@ -28,7 +30,6 @@ SAMPLE_BYTES = 4 << 10
 UNIT_FILES = 2_000
 UNIT_BYTES = 16 << 20
 
-_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: What the column holds.
 PATH_CHARACTERS = 4096
@@ -95,11 +96,6 @@ def hasher(algorithm: str) -> Callable[..., Any]:
     return hashlib.sha256
 
 
-def signed(number: int) -> int:
-    """A 64-bit number as the two's complement that fits a signed column."""
-    return number - (1 << 64) if number >= 1 << 63 else number
-
-
 def version_of(info: os.stat_result) -> tuple[int, int, int, int, int]:
     """Equal for two looks at a file exactly if nobody changed it in between."""
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
@@ -118,6 +114,7 @@ class Reader:
         self.buffer = _private_buffer()
         self.second_buffer = _private_buffer()
         self.view = memoryview(self.buffer)
+        self.read_small = small_reader(self.buffer)
 
     # --- Walking ------------------------------------------------------------------------------------------
     def walk(self, rules: WalkRules, folders: list[bytes], most_files: int = UNIT_FILES) -> Walked:
@@ -143,62 +140,59 @@ class Reader:
         prefix = os.fsdecode(folder) + "/" if folder else ""
         plain, endings = rules.exclusions.plain, rules.exclusions.endings
         covers = None if rules.exclusions.is_simple else rules.exclusions.cover
-        look = self._look if rules.algorithm is None else self._look_and_read
+        files: list[os.DirEntry[str]] = []
         with os.scandir(handle) as entries:
             for entry in entries:
                 name = entry.name
-                path = prefix + name
-                if name in plain or name.endswith(endings) or (covers and covers(name, path)):
+                if name in plain or name.endswith(endings) or (covers and covers(name, prefix + name)):
                     continue
                 if entry.is_file(follow_symlinks=False):
-                    try:
-                        look(rules, entry, path, handle, unit)
-                    except OSError as error:
-                        unit.troubles.append(Trouble(_text_of(os.fsencode(path)), False, reason_of(error)))
+                    files.append(entry)
                 elif entry.is_dir(follow_symlinks=False):
-                    unit.left.append(os.fsencode(path))
+                    unit.left.append(os.fsencode(prefix + name))
+            if rules.algorithm is None:
+                for entry in files:
+                    self._look(rules, entry, prefix, unit)
+            else:
+                self._look_and_read(rules, files, prefix, handle, unit)
 
-    def _look(self, rules: WalkRules, entry: os.DirEntry[str], path: str, _handle: int, unit: Walked) -> None:
-        self._see(rules, path, entry.stat(follow_symlinks=False), None, unit)
-
-    def _look_and_read(self, rules: WalkRules, entry: os.DirEntry[str], path: str, handle: int, unit: Walked) -> None:
-        """Look at a file and, if it is small, hash it. No digest where it changed or can't be read: the hash job looks
-        again and keeps the reason."""
-        content = b""
+    def _look(self, rules: WalkRules, entry: os.DirEntry[str], prefix: str, unit: Walked) -> None:
         try:
-            file = os.open(entry.name, _OPEN_FILE, dir_fd=handle)
-            try:
-                after = info = os.fstat(file)
-                size = info.st_size
-                if rules.least_bytes <= size <= SMALL_BYTES:
-                    # One byte more than there should be tells a file that grows.
-                    content = os.read(file, size + 1)
-                    after = os.fstat(file)
-            finally:
-                os.close(file)
-        except OSError:
-            return self._look(rules, entry, path, handle, unit)
-        digest = None
-        if after is not info:
-            unit.bytes_read += size
-            is_whole = len(content) == size and after.st_mtime_ns == info.st_mtime_ns
-            if is_whole and after.st_ctime_ns == info.st_ctime_ns:
-                digest = rules.hasher(content).digest()
-        return self._see(rules, path, info, digest, unit)
+            info = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            unit.troubles.append(_trouble_with(prefix + entry.name, error))
+            return
+        if S_ISREG(info.st_mode):
+            inode, device = signed(info.st_ino), signed(info.st_dev)
+            known = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, inode, device, info.st_nlink, None)
+            self._see(rules, prefix + entry.name, known, unit)
 
-    def _see(self, rules: WalkRules, path: str, info: os.stat_result, digest: bytes | None, unit: Walked) -> None:
-        size, inode = info.st_size, info.st_ino
-        if size < rules.least_bytes or not S_ISREG(info.st_mode):
+    def _look_and_read(
+        self, rules: WalkRules, files: list[os.DirEntry[str]], prefix: str, handle: int, unit: Walked
+    ) -> None:
+        """Look at files and hash the small ones. No digest where one changed or can't be read: the hash job looks
+        again and keeps the reason."""
+        least, bytes_read = rules.least_bytes, 0
+        read = self.read_small(handle, [entry.name for entry in files], least, SMALL_BYTES, rules.hasher)
+        for entry, known in zip(files, read, strict=True):
+            if known is None:
+                self._look(rules, entry, prefix, unit)
+                continue
+            if least <= known[0] <= SMALL_BYTES:
+                bytes_read += known[0]
+            self._see(rules, prefix + entry.name, known, unit)
+        unit.bytes_read += bytes_read
+
+    def _see(self, rules: WalkRules, path: str, known: SmallFile, unit: Walked) -> None:
+        if known[0] < rules.least_bytes:
             return
         text = path if path.isascii() else to_text(os.fsencode(path))
         if len(text) > PATH_CHARACTERS:
-            raise OSError(errno.ENAMETOOLONG, f"the path is longer than {PATH_CHARACTERS} characters")
-        if inode >= 1 << 63:
-            inode = signed(inode)
-        unit.bytes_seen += size
-        unit.files.append(
-            (text, size, info.st_mtime_ns, info.st_ctime_ns, inode, signed(info.st_dev), info.st_nlink, digest)
-        )
+            reason = f"the path is longer than {PATH_CHARACTERS} characters"
+            unit.troubles.append(_trouble_with(path, OSError(errno.ENAMETOOLONG, reason)))
+            return
+        unit.bytes_seen += known[0]
+        unit.files.append((text, *known))
 
     # --- Hashing ------------------------------------------------------------------------------------------
     def sample(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> bytes:
@@ -265,7 +259,7 @@ def open_file(root: bytes, path: bytes) -> int:
     if at_once is None:
         handle = open_below(handle, steps[:-1])
     try:
-        return at_once(handle, path, _OPEN_FILE) if at_once else os.open(steps[-1], _OPEN_FILE, dir_fd=handle)
+        return at_once(handle, path, OPEN_FILE) if at_once else os.open(steps[-1], OPEN_FILE, dir_fd=handle)
     finally:
         os.close(handle)
 
@@ -276,6 +270,10 @@ def _steps(path: bytes) -> list[bytes]:
     if any(step in (b"", b".", b"..") for step in steps):
         raise OutsideLibrary(errno.ENOENT, "it does not stay inside its library")
     return steps
+
+
+def _trouble_with(path: str, error: OSError) -> Trouble:
+    return Trouble(_text_of(os.fsencode(path)), False, reason_of(error))
 
 
 def _text_of(folder: bytes) -> str:

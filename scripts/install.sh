@@ -34,3 +34,5 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
         refuse "the packages of $lock could not be installed; the lines above say why"
     echo "$wanted" >"$stamp"
 fi
+
+sh scripts/build_native.sh

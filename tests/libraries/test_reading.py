@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 
-from libraries import reading
+from libraries import reading, small_files
 from libraries.beneath import opener
 from libraries.excluding import Exclusions
 from libraries.names import to_bytes
@@ -35,8 +35,13 @@ from libraries.reading import (
 from tests.tree import tree
 
 
-@pytest.fixture
-def reader() -> Reader:
+@pytest.fixture(params=["in C", "in Python"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Reader:
+    """Both ways of reading the small files of a folder: nothing may depend on whether there was a compiler."""
+    if request.param == "in Python":
+        monkeypatch.setattr(reading, "small_reader", lambda _room: small_files.read_by_python)
+    else:
+        assert small_files.has_native(), "`make install-dev` compiles it, and needs a C compiler for that"
     return Reader()
 
 

@@ -19,6 +19,8 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "a clone"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     shutil.copy(ROOT / "Makefile", folder)
+    (folder / "libraries").mkdir()
+    shutil.copy(ROOT / "libraries/small_files.c", folder / "libraries")
     (folder / "requirements.lock").write_text("# nothing\n")
     return folder
 
@@ -53,6 +55,28 @@ def test_install_is_done_once_and_again_when_the_lock_changes(project: Path) -> 
     (project / "requirements.lock").write_text("# still nothing\n")
     mended = make(project, "install")
     assert (mended.returncode, mended.stdout) == (0, "Installing the packages of requirements.lock\n")
+
+
+def test_install_compiles_once_and_again_when_the_source_changes(project: Path) -> None:
+    built, source = project / ".venv/native/small_files.so", project / "libraries/small_files.c"
+    assert make(project, "install", f"PYTHON={sys.executable}").returncode == 0
+    made = built.stat().st_mtime_ns
+    make(project, "install")
+    assert built.stat().st_mtime_ns == made
+    source.write_text(source.read_text() + "\n")
+    make(project, "install")
+    assert built.stat().st_mtime_ns > made
+
+
+@pytest.mark.parametrize(("compiler", "told"), [("/nowhere/cc", "no C compiler"), ("false", "could not be compiled")])
+def test_install_works_without_a_compiler_and_says_so(project: Path, compiler: str, told: str) -> None:
+    make(project, "install", f"PYTHON={sys.executable}")
+    source = project / "libraries/small_files.c"
+    source.write_text(source.read_text() + "\n")
+    answer = make(project, "install", f"CC={compiler}")
+    assert answer.returncode == 0
+    assert told in answer.stdout + answer.stderr
+    assert not (project / ".venv/native/small_files.so").exists(), "one of an older source is not kept"
 
 
 def test_a_python_that_is_too_old_is_refused_in_one_line(project: Path, tmp_path: Path) -> None:

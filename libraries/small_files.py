@@ -1,0 +1,113 @@
+"""The small files of a folder, read whole: many in one call where `small_files.c` was compiled, else one by one.
+
+`scripts/install.sh` compiles it into the virtual environment where there is a compiler. Nothing depends on that but
+how long a first scan takes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from mmap import mmap
+from stat import S_ISREG
+from typing import Any
+
+#: Size, mtime, ctime, inode, device and links, all as the columns have them; and the digest, or None where the file was
+#: not read or changed meanwhile.
+SmallFile = tuple[int, int, int, int, int, int, bytes | None]
+#: Folder, names, the least and the most bytes of what is read, and what makes a hash of it. For each name in its turn;
+#: None where there was no file that could be opened.
+ReadSmall = Callable[[int, Sequence[str], int, int, Callable[..., Any]], Iterator[SmallFile | None]]
+
+BUILT = f"{sys.prefix}/native/small_files.so"
+VERSION = 1
+#: Names of one call.
+TOGETHER = 512
+OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SEEN = struct.Struct("=7q")
+_ODD = -2
+
+
+def small_reader(room: mmap) -> ReadSmall:
+    """The quickest there is; files are read into `room`, which holds more than the largest of them."""
+    return native_reader(room) if has_native() else read_by_python
+
+
+def signed(number: int) -> int:
+    """A 64-bit number as the two's complement that fits a signed column."""
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+# --- In Python --------------------------------------------------------------------------------------------
+def read_by_python(
+    folder: int, names: Sequence[str], least: int, most: int, make: Callable[..., Any]
+) -> Iterator[SmallFile | None]:
+    for name in names:
+        try:
+            file = os.open(name, OPEN_FILE, dir_fd=folder)
+            try:
+                after = info = os.fstat(file)
+                size = info.st_size
+                if least <= size <= most and S_ISREG(info.st_mode):
+                    # One byte more than there should be tells a file that grows.
+                    content = os.read(file, size + 1)
+                    after = os.fstat(file)
+            finally:
+                os.close(file)
+        except OSError:
+            yield None
+            continue
+        if not S_ISREG(info.st_mode):
+            yield None
+            continue
+        mtime, ctime, digest = info.st_mtime_ns, info.st_ctime_ns, None
+        if after is not info and len(content) == size and after.st_mtime_ns == mtime and after.st_ctime_ns == ctime:
+            digest = make(content).digest()
+        yield size, mtime, ctime, signed(info.st_ino), signed(info.st_dev), info.st_nlink, digest
+
+
+# --- In C -------------------------------------------------------------------------------------------------
+@cache
+def has_native() -> bool:
+    """Whether it was compiled, from the source that belongs to this."""
+    if not os.access(BUILT, os.R_OK):
+        return False
+    import ctypes  # takes a while to load
+
+    try:
+        return ctypes.c_int.in_dll(ctypes.CDLL(BUILT), "dedupfs_small_files_version").value == VERSION
+    except (OSError, ValueError):
+        return False  # of another machine or another version
+
+
+def native_reader(room: mmap) -> ReadSmall:
+    import ctypes
+
+    call = ctypes.CDLL(BUILT).dedupfs_read_small_files
+    number, address = ctypes.c_int64, ctypes.c_void_p
+    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_long, number, number, address, address, number)
+    call.restype = ctypes.c_long
+    seen = (ctypes.c_char * (_SEEN.size * TOGETHER))()
+    room_at, contents, figures = ctypes.byref(ctypes.c_char.from_buffer(room)), memoryview(room), memoryview(seen)
+
+    def read(
+        folder: int, names: Sequence[str], least: int, most: int, make: Callable[..., Any]
+    ) -> Iterator[SmallFile | None]:
+        done = 0
+        while done < len(names):
+            some = names[done : done + TOGETHER]
+            # A zero byte ends each name; behind the last one Python has put one itself.
+            asked = os.fsencode("\0".join(some))
+            count = call(folder, asked, len(some), least, most, seen, room_at, len(room))
+            for size, mtime, ctime, inode, device, links, start in _SEEN.iter_unpack(figures[: count * _SEEN.size]):
+                if start >= 0:
+                    digest = make(contents[start : start + size]).digest()
+                    yield size, mtime, ctime, inode, device, links, digest
+                else:
+                    yield None if start == _ODD else (size, mtime, ctime, inode, device, links, None)
+            done += count
+
+    return read

@@ -1,0 +1,130 @@
+"""Small files of a folder, read in C and in Python: the same answer, whatever happens to the files meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blake3 import blake3
+
+from libraries import small_files
+from libraries.small_files import TOGETHER, ReadSmall, SmallFile, has_native, native_reader, read_by_python, signed
+from tests.tree import tree
+
+MOST = 4096
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(params=["in C", "in Python"])
+def read(request: pytest.FixtureRequest) -> ReadSmall:
+    if request.param == "in Python":
+        return read_by_python
+    assert has_native(), "`make install-dev` compiles it, and needs a C compiler for that"
+    return native_reader(mmap(-1, 4 * MOST, flags=MAP_PRIVATE | MAP_ANONYMOUS))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[int]:
+    handle = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    yield handle
+    os.close(handle)
+
+
+def found(
+    read: ReadSmall, folder: int, names: Sequence[str], least: int = 0, make: Any = blake3
+) -> list[SmallFile | None]:
+    return list(read(folder, names, least, MOST, make))
+
+
+def test_it_tells_what_the_system_tells(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+    tree(tmp_path, {b"a": b"one", b"b": b"", b"caf\xe9": b"two", b"full": b"x" * MOST})
+    os.link(tmp_path / "a", tmp_path / "linked")
+    os.utime(tmp_path / "a", ns=(-1, -1_500_000_001))  # before 1970
+    names = sorted(os.listdir(tmp_path))
+    for name, each in zip(names, found(read, folder, names), strict=True):
+        info = os.stat(tmp_path / name)
+        known = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, signed(info.st_ino), signed(info.st_dev))
+        assert each == (*known, info.st_nlink, blake3((tmp_path / name).read_bytes()).digest())
+
+
+def test_what_is_too_small_or_too_large_is_looked_at_and_not_read(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+    tree(tmp_path, {"small": b"1", "fits": b"12", "large": b"x" * (MOST + 1)})
+    sizes = [(each[0], each[6]) for each in found(read, folder, ["small", "fits", "large"], 2) if each]
+    assert sizes == [(1, None), (2, blake3(b"12").digest()), (MOST + 1, None)]
+
+
+def test_what_is_no_file_is_told_apart_and_waited_for_by_nobody(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+    tree(tmp_path, {"file": b"1", "inside/x": b"1"})
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    answers = found(read, folder, ["link", "pipe", "inside", "gone", "file"])
+    assert [each is not None for each in answers] == [False, False, False, False, True]
+
+
+def test_more_files_than_there_is_room_for_are_read_in_portions(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+    contents = {f"{number:04}": bytes([number % 256]) * (number * 7 % MOST) for number in range(TOGETHER + 100)}
+    tree(tmp_path, contents)
+    digests = [each[6] for each in found(read, folder, [*contents]) if each]
+    assert digests == [blake3(content).digest() for content in contents.values()]
+
+
+def test_a_folder_without_files_has_nothing(read: ReadSmall, folder: int) -> None:
+    assert found(read, folder, []) == []
+
+
+def test_no_descriptor_is_left_open(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+    tree(tmp_path, {"a": b"1", "large": b"x" * (MOST + 1)})
+    os.mkfifo(tmp_path / "pipe")
+    before = os.listdir("/proc/self/fd")
+    found(read, folder, ["a", "large", "pipe", "gone"])
+    assert os.listdir("/proc/self/fd") == before
+
+
+#: Writes the same length into a file again and again, and puts its mtime back each time.
+_WRITER = """
+import os, sys
+handle, when = os.open(sys.argv[1], os.O_WRONLY), os.stat(sys.argv[1]).st_mtime_ns
+print("writes", flush=True)
+while True:
+    for byte in (b"a", b"b"):
+        os.pwrite(handle, byte * int(sys.argv[2]), 0)
+        os.utime(handle, ns=(when, when))
+"""
+
+
+def test_a_file_that_changes_while_it_is_read_has_no_digest(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+    """Its length and its mtime stay: the ctime tells. Not each time, since the kernel notes it before the first byte of
+    a write and not after the last: so it is looked at often."""
+    tree(tmp_path, {"busy": b"a" * MOST})
+    command = ["python3", "-c", _WRITER, str(tmp_path / "busy"), str(MOST)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        try:
+            digests = [each[6] for each in found(read, folder, ["busy"] * 5_000) if each]
+        finally:
+            writer.kill()
+    assert None in digests
+
+
+def test_a_build_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = shutil.which("cc")
+    assert compiler is not None
+    source = (ROOT / "libraries" / "small_files.c").read_text()
+    old = source.replace("small_files_version = 1", "small_files_version = 0")
+    assert old != source
+    for name, text in (("old", old), ("broken", "")):
+        (tmp_path / f"{name}.c").write_text(text)
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", tmp_path / name, tmp_path / f"{name}.c"], check=True)
+    (tmp_path / "garbage").write_bytes(b"not a library")
+    for name in ("old", "broken", "garbage", "not there"):
+        has_native.cache_clear()
+        monkeypatch.setattr(small_files, "BUILT", str(tmp_path / name))
+        assert not has_native(), name
+    has_native.cache_clear()
