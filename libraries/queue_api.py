@@ -9,7 +9,7 @@ Two routers: `scan_router` belongs below `/libraries`, `router` below `/scan-req
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Path, Query, Router, Schema, Status
@@ -18,7 +18,8 @@ from pydantic import Field, StrictBool
 
 from accounts.guarding import ApiRequest, needs
 from accounts.models import Role
-from jobs.api import LARGEST_PAGE, Asked, problems
+from database.keyset import UnknownCursor
+from jobs.api import LARGEST_PAGE, PAGE_SIZE, Asked, problems
 from libraries import queueing
 from libraries.errors import NotThere, Refused
 from libraries.models import ScanRequest
@@ -80,10 +81,12 @@ class ScanQueue(Schema):
     pending: list[ScanRequestOut] = Field(description="In the order in which they get their turn.")
     processing: list[ScanRequestOut]
     history: list[ScanRequestOut] = Field(description="What ended lately, newest first.")
+    next_cursor: str | None = Field(description="`cursor` for the next page of the history; null on the last one.")
 
 
-class HistorySize(Schema):
-    limit: int = Field(queueing.HISTORY_ROWS, ge=1, le=LARGEST_PAGE, description="How much of the history.")
+class HistoryAsked(Schema):
+    limit: int = Field(PAGE_SIZE, ge=1, le=LARGEST_PAGE, description="How much of the history.")
+    cursor: str | None = Field(None, description="`next_cursor` of the page of the history before.")
 
 
 class NewScan(Asked):
@@ -110,11 +113,17 @@ def submit_scan(request: ApiRequest, library_id: LibraryId, asked: NewScan | Non
 
 @router.get("", response={200: ScanQueue, **problems(401, 403, 422)}, summary="The scan queue and its history")
 @needs(Role.VIEWER)
-def list_scan_requests(request: HttpRequest, asked: Query[HistorySize]) -> dict[str, list[ScanRequest]]:
+def list_scan_requests(request: HttpRequest, asked: Query[HistoryAsked]) -> dict[str, Any]:
+    """The history goes by pages; what waits and runs is told whole with each."""
+    try:
+        ended = queueing.history_page(asked.cursor, asked.limit)
+    except UnknownCursor as error:
+        raise HttpError(422, f"cursor: {error}") from None
     return {
         "pending": list(queueing.pending()),
         "processing": list(queueing.processing()),
-        "history": list(queueing.history(asked.limit)),
+        "history": ended.rows,
+        "next_cursor": ended.next_cursor,
     }
 
 

@@ -17,13 +17,17 @@ from django_htmx.middleware import HtmxDetails
 
 from accounts.guarding import person, role_required
 from accounts.models import Role
+from database.keyset import Page, UnknownCursor
+from frame.addresses import with_query
+from frame.row_counts import FIRST_ROWS, rows_at_once
 from jobs.models import WorkerHeartbeat
 from libraries import hash_deciding, queueing
 from libraries.errors import NotThere, Refused
+from libraries.models import ScanRequest
 from libraries.names import to_display
 from libraries.showing import ShownRequest, holds_slot, in_line, read_hash_state, read_slot
 
-HISTORY_ROWS = 50
+PAGE_ROWS = 50
 
 
 @require_safe
@@ -40,7 +44,7 @@ def _queue() -> dict[str, Any]:
     hashing = read_hash_state()
     pending = queueing.pending().select_related("library", "job").annotate(now=Now())
     waiting = [each for each in in_line(pending) if not holds_slot(each.request)]
-    history = queueing.history(HISTORY_ROWS).select_related("library").annotate(now=Now())
+    history = queueing.history_page(None, FIRST_ROWS)
     hash_waits = (slot is None or slot.is_scan) and queueing.hashing_is_due()
     return {
         "slot": slot,
@@ -48,8 +52,8 @@ def _queue() -> dict[str, Any]:
         "is_hashing": slot is not None and not slot.is_scan,
         "hash_waits": hash_waits,
         "line": _line(waiting, hash_waits),
-        "history": [ShownRequest(each, each.now) for each in history],
-        "history_hours": settings.SCAN_HISTORY_HOURS,
+        **_shown_history(history),
+        "has_more_history": history.next_cursor is not None,
         "alive_count": len(hostnames),
         "is_live": slot is not None or bool(waiting) or hash_waits,
     }
@@ -66,6 +70,30 @@ def _line(waiting: list[ShownRequest], hash_waits: bool) -> list[tuple[int, Show
         *([(before + 1, None)] if hash_waits else []),
         *((each.position and each.position + hash_waits, each) for each in scheduled),
     ]
+
+
+@require_safe
+@vary_on_headers("HX-Request")
+def history(request: HttpRequest) -> HttpResponse:
+    """All that ended lately, page by page: the queue's page shows the newest of it, and takes back what is loaded into
+    it whenever it asks again."""
+    cursor = request.GET.get("cursor")
+    try:
+        page = queueing.history_page(cursor, rows_at_once(request, PAGE_ROWS))
+    except UnknownCursor:
+        raise Http404(_("This page of the list doesn't exist. Start again from the newest scan.")) from None
+    context = {
+        **_shown_history(page),
+        "next_address": with_query(request, cursor=page.next_cursor) if page.next_cursor else "",
+        "is_older": cursor is not None,
+    }
+    template = "libraries/_history_rows.html" if HtmxDetails(request) else "libraries/history.html"
+    return render(request, template, context)
+
+
+def _shown_history(page: Page[ScanRequest]) -> dict[str, Any]:
+    shown = [ShownRequest(each, each.now) for each in page.rows]  # type: ignore[attr-defined]
+    return {"history": shown, "history_hours": settings.SCAN_HISTORY_HOURS}
 
 
 @require_POST

@@ -20,6 +20,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from database.clock import SecondsFromNow
+from database.keyset import Page, newest_first
 from database.routing import POLICY
 from jobs import deciding
 from jobs.doorbell import ring
@@ -33,7 +34,6 @@ from logbook.models import write_event
 
 logger = logging.getLogger(__name__)
 TABLE = "scan_requests"
-HISTORY_ROWS = 50
 PRUNED_AT_ONCE = 500
 #: Each try means that somebody else was quicker; so often in a row means that something else is wrong.
 TRIES = 100
@@ -172,11 +172,25 @@ def processing() -> QuerySet[ScanRequest]:
     return ScanRequest.objects.filter(status=Status.RUNNING).order_by("started_at", "id")
 
 
-def history(limit: int = HISTORY_ROWS) -> QuerySet[ScanRequest]:
+def history() -> QuerySet[ScanRequest]:
     """What ended in the last hours (`DEDUPFS_SCAN_HISTORY_HOURS`), newest first."""
     since = SecondsFromNow(-settings.SCAN_HISTORY_HOURS * 3600)
     ended = ScanRequest.objects.exclude(status__in=ScanRequest.ACTIVE).filter(completed_at__gte=since)
-    return ended.order_by("-completed_at", "-id")[:limit]
+    return ended.order_by("-completed_at", "-id")
+
+
+def history_page(cursor: str | None, size: int) -> Page[ScanRequest]:
+    """So many of the history behind the one that `cursor` names, with their libraries and the database's time as `now`.
+    Raises `UnknownCursor`."""
+    rows = history().select_related("library").annotate(now=Now())
+    return newest_first(rows, columns=("completed_at", "id"), cursor=cursor, size=size, parse=_possible_key)
+
+
+def _possible_key(key: str) -> str:
+    """PostgreSQL has no way to even ask about a NUL."""
+    if "\x00" in key:
+        raise ValueError("not a request's id")
+    return key
 
 
 # --- The slot ---------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ urlpatterns = [
 queue_patterns = (
     [
         path("", queue_views.queue, name="show"),
+        path("history/", queue_views.history, name="history"),
         path("hash/pause/", queue_views.pause_hash, name="pause_hash"),
         path("hash/resume/", queue_views.resume_hash, name="resume_hash"),
         path("<str:request_id>/cancel/", queue_views.cancel, name="cancel"),

@@ -17,7 +17,7 @@ from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, 
 from libraries.names import to_text
 from tests import factories
 from tests.browser.conftest import Visit
-from tests.browser.stillness import hold_still
+from tests.browser.stillness import hold_still, settle
 
 pytestmark = pytest.mark.django_db
 
@@ -114,6 +114,26 @@ def test_queue_follows_what_runs_and_stops_asking(visit: Visit) -> None:
     expect(page.locator("#queue")).to_contain_text("Completed")
 
 
+def test_all_that_ended_stays_on_the_screen_while_something_runs(visit: Visit) -> None:
+    """The queue's page asks again every 3 s; what was loaded of the history is on a page that does not."""
+    scanning(known(walked_files=1_000), files_seen=100)
+    over = {"library": known("many"), "status": "completed", "completed_at": SecondsFromNow(-60)}
+    ScanRequest.objects.bulk_create([ScanRequest(**over) for _ in range(80)])
+    page = visit(operator(), "/queue/")
+    rows = page.locator("section[aria-labelledby='history-name'] tbody tr:not(.more-row)")
+    expect(rows).to_have_count(25)
+    hold_still(page)
+    page.get_by_role("link", name="Show all that ended").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ended scans")
+    for shown in (75, 80):
+        page.get_by_role("link", name="Load more").click()
+        expect(rows).to_have_count(shown)
+        settle(page)
+    expect(page.get_by_role("link", name="Load more")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"/queue/history/\?cursor=."))
+    expect(page.locator("#content [hx-trigger]")).to_have_count(0)
+
+
 # --- By click and without JavaScript ----------------------------------------------------------------------
 @pytest.mark.parametrize("options", [{}, NO_SCRIPT], ids=["with JavaScript", "without"])
 def test_a_library_is_added_scanned_and_removed_by_click(
@@ -189,7 +209,8 @@ def test_pages_fit_their_width_whatever_the_names_are(visit: Visit, width: int) 
     library = everything()
     page = visit(factories.user("ada", Role.ADMIN), "/libraries/", viewport={"width": width, "height": 800})
     own = f"/libraries/{library.pk}/"
-    addresses = ["/libraries/", own, "/queue/", "/libraries/add/", f"{own}settings/", f"{own}remove/", f"{own}errors/"]
+    addresses = ["/libraries/", own, "/queue/", "/queue/history/", "/libraries/add/"]
+    addresses += [f"{own}settings/", f"{own}remove/", f"{own}errors/"]
     for address in addresses:
         page.goto(address)
         wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

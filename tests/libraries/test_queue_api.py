@@ -100,6 +100,7 @@ def test_the_queue_shows_what_waits_in_order_what_runs_and_what_ended(operator: 
     ScanRequest.objects.filter(pk=keys[2]).update(priority=0)
     cancel(operator, keys[3])
     queue = operator.get(QUEUE).json()
+    assert queue.pop("next_cursor") is None
     assert {name: [row["id"] for row in rows] for name, rows in queue.items()} == {
         "pending": [keys[1], keys[2]],
         "processing": [keys[0]],
@@ -118,6 +119,15 @@ def test_the_history_is_as_long_as_asked_for_and_nothing_is_deleted(operator: Cl
     assert len(everything) == 60
     assert everything == sorted(everything, key=lambda row: row["completed_at"], reverse=True)
     assert operator.get(QUEUE, {"limit": 0}).status_code == 422
+    told: list[Any] = []
+    address: str | None = f"{QUEUE}?limit=25"
+    while address is not None:
+        page = operator.get(address).json()
+        told += page["history"]
+        address = f"{QUEUE}?limit=25&cursor={page['next_cursor']}" if page["next_cursor"] else None
+    assert told == everything, "page by page it is all there, too"
+    for unknown in ("", "x", "\0"):
+        assert operator.get(QUEUE, {"cursor": unknown}).status_code == 422
     assert operator.get(f"{QUEUE}/{old.pk}").json()["status"] == "failed", "by its id it is there until it is pruned"
 
 

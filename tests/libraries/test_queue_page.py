@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -147,6 +148,52 @@ def test_queue_shows_what_came_of_the_last_day(viewer: Client, settings: Setting
     assert "aged" not in history
     settings.SCAN_HISTORY_HOURS = 48
     assert "aged" in part_of(queue_of(viewer), "history-name")
+
+
+def many_ended(count: int) -> list[str]:
+    """So many scans of one library that ended, two in each moment; their ids as the history lists them."""
+    library = factories.library("many")
+    made = [ScanRequest(library=library, status="completed", requested_by=f"n{number}.") for number in range(count)]
+    ScanRequest.objects.bulk_create(made)
+    for number, request in enumerate(made):
+        ScanRequest.objects.filter(pk=request.pk).update(completed_at=SecondsFromNow(-60 * (number // 2)))
+    found = ScanRequest.objects.order_by("-completed_at", "-id").values_list("requested_by", flat=True)
+    return list(found)
+
+
+def asked_by(html: str) -> list[str]:
+    return re.findall(r">(n\d+\.)<", html)
+
+
+@pytest.mark.parametrize("headers", [HTMX, {}], ids=["by HTMX", "without JavaScript"])
+def test_everything_that_ended_in_the_last_day_can_be_reached(viewer: Client, headers: dict[str, str]) -> None:
+    wanted = many_ended(135)
+    html = queue_of(viewer)
+    assert asked_by(html) == wanted[:25]
+    (address,) = re.findall(r'id="to-history" href="([^"]+)"', html)
+    pages = [text_of(viewer, address)]
+    while found := re.search(r'id="load-more" href="([^"]+)" hx-get="([^"]+)"', pages[-1]):
+        assert found[1] == found[2]
+        pages.append(text_of(viewer, unescape(found[1]), **headers))
+    assert [name for page in pages for name in asked_by(page)] == wanted
+    assert ("<html" in pages[1]) == (not headers)
+    assert ("Back to the newest" in pages[1]) == (not headers)
+    assert "hx-trigger" not in pages[0], "what has ended does not change"
+
+
+def test_a_history_that_is_shown_whole_offers_no_more(viewer: Client) -> None:
+    assert "No scan has ended in this time" in text_of(viewer, "/queue/history/")
+    many_ended(25)
+    assert "to-history" not in queue_of(viewer)
+    assert "load-more" not in text_of(viewer, "/queue/history/")
+
+
+def test_a_page_of_the_history_that_was_never_offered_is_not_found(viewer: Client) -> None:
+    many_ended(1)
+    for cursor in ("", "x", "%00", "9" * 400):
+        assert viewer.get(f"/queue/history/?cursor={cursor}").status_code == 404, cursor
+    aged = ended("aged", "completed", 25)
+    assert "No scan has ended in this time" in text_of(viewer, f"/queue/history/?cursor={aged.pk}")
 
 
 # --- Live -------------------------------------------------------------------------------------------------

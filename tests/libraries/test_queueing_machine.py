@@ -288,7 +288,7 @@ class Queue(RuleBasedStateMachine):
         assert list(queueing.pending().values_list("pk", flat=True)) == self.waiting()
         assert Job.objects.holding_slot().count() <= 1
         recent = {key for key, wish in self.wishes.items() if wish.status not in ACTIVE and not wish.is_old}
-        history = list(queueing.history(10_000))
+        history = list(queueing.history())
         assert {row.pk for row in history} == recent
         ends = [row.completed_at for row in history]
         assert ends == sorted(ends, reverse=True)  # type: ignore[type-var]

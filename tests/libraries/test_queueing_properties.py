@@ -112,7 +112,7 @@ def test_p4_the_history_has_everything_that_ended_lately(
         for status, hours in ends
     ]
     recent = {row.pk for row, (_, hours) in zip(rows, ends, strict=True) if hours < 24}
-    history = list(queueing.history(100))
+    history = list(queueing.history())
     assert {row.pk for row in history} == recent
     times = [row.completed_at for row in history if row.completed_at]
     assert times == sorted(times, reverse=True)

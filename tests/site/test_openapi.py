@@ -125,6 +125,7 @@ IS_TORTURE = os.environ.get("DEDUPFS_TEST_PROFILE") == "torture"
 #: for a plan 409 says what of it can't be used.
 ASKS_FOR_WHAT_IS_THERE: dict[str, tuple[str, ...]] = {
     "GET /api/v1/jobs": (),
+    "GET /api/v1/scan-requests": (),
     "GET /api/v1/acts": (),
     "GET /api/v1/acts/{act_id}/items": (),
     "GET /api/v1/trash/items": (),
