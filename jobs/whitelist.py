@@ -57,7 +57,7 @@ _LIBRARY_STATE = frozenset({
 _SCAN_RESULT = frozenset({
     "scanned_paths", "total_paths", "added_count", "changed_count", "removed_count", "failed_count",
 })  # fmt: skip
-_HASH_RUN = frozenset({"phase", "files_done", "files_total", "bytes_done", "bytes_total", "busy_seconds"})
+_HASH_RUN = frozenset({"phase", "files_done", "files_total", "bytes_done", "bytes_total", "share_held", "busy_seconds"})
 
 _GROUP = frozenset({
     "size_bytes", "file_count", "total_size_bytes", "inode_count", "reclaimable_bytes", "newest_ns", "sample_file_id",

@@ -326,6 +326,12 @@ def _without_twins() -> Amount:
     )
 
 
+def outstanding_in_a_switch() -> Amount:
+    """The same while the algorithm changes: what is hashed now is read again with everything else."""
+    new = outstanding()
+    return new + new + to_rehash()
+
+
 def to_rehash() -> Amount:
     return _amount(
         run(

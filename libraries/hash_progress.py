@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import models
-from django.db.models import F
+from django.db.models import Case, F, Value, When
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Greatest, Now
 
 from database.routing import EXECUTOR
 from libraries.candidates import Amount, Candidate
 from libraries.models import HashRun
+from libraries.showing import hash_pace
 
 
 @dataclass
@@ -46,9 +48,13 @@ class Progress:
         HashRun.objects.using(EXECUTOR).get_or_create(pk=self.job_id)
 
     def begin(self, left: Amount) -> None:
-        """Let the job's totals be what is done plus what is left. Call inside a fenced transaction."""
+        """Let the job's totals be what is done plus what is left, and hold what was shown by those before: more may be
+        left than anybody knew. Call inside a fenced transaction."""
         self._row().update(
-            files_total=F("files_done") + left.files, bytes_total=F("bytes_done") + left.size, updated_at=Now()
+            files_total=F("files_done") + left.files,
+            bytes_total=F("bytes_done") + left.size,
+            share_held=hash_pace(self._row().get()).share or 0,
+            updated_at=Now(),
         )
 
     def count_time(self, *, is_busy: bool) -> None:
@@ -66,8 +72,8 @@ class Progress:
             files_done=F("files_done") + share.files,
             bytes_done=size,
             # What turns up on the way counts too: the total is never less than what is done.
-            files_total=Greatest(F("files_total"), F("files_done") + share.files),
-            bytes_total=Greatest(F("bytes_total") - share.spared, size),
+            files_total=_if_measured(Greatest(F("files_total"), F("files_done") + share.files)),
+            bytes_total=_if_measured(Greatest(F("bytes_total") - share.spared, size)),
             busy_seconds=F("busy_seconds") + busy,
             updated_at=Now(),
             **({"phase": self.phase} if self.is_owner else {}),
@@ -77,3 +83,8 @@ class Progress:
 
     def _row(self) -> models.QuerySet[HashRun]:
         return HashRun.objects.using(EXECUTOR).filter(pk=self.job_id)
+
+
+def _if_measured(total: Combinable) -> Case:
+    """Whoever helps may be first to tell; by what it did alone all of the job would seem to be done."""
+    return Case(When(files_total=0, then=Value(0)), default=total, output_field=models.BigIntegerField())

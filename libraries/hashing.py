@@ -16,7 +16,7 @@ from database.routing import EXECUTOR
 from jobs.models import Job
 from jobs.working import Work
 from libraries import rehashing
-from libraries.candidates import REHASH_STAGES, STAGES, outstanding, to_rehash
+from libraries.candidates import REHASH_STAGES, STAGES, outstanding, outstanding_in_a_switch, to_rehash
 from libraries.hash_claims import are_live
 from libraries.hash_hands import Owner, is_paused, paused
 from libraries.hash_reading import ASK_SECONDS, TURN_SECONDS, Hasher
@@ -34,8 +34,9 @@ def hash_files(work: Work[Job], disks: Disks | None = None) -> None:
     with Hasher(owner, disks) as hasher:
         hasher.open()
         while True:
-            claimed = hasher.go_through(STAGES, outstanding)
-            if rehashing.is_going_on():
+            is_switching = rehashing.is_going_on()
+            claimed = hasher.go_through(STAGES, outstanding_in_a_switch if is_switching else outstanding)
+            if is_switching:
                 claimed += hasher.go_through(REHASH_STAGES, to_rehash)
             # What was read may have shown twins, and what others gave back may be due: only an empty look is the last.
             if claimed or _wait_for_helpers(owner):

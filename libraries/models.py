@@ -398,6 +398,8 @@ class HashRun(models.Model):
     files_total = models.BigIntegerField(db_default=0)
     bytes_done = models.BigIntegerField(db_default=0)
     bytes_total = models.BigIntegerField(db_default=0)
+    #: The share, in thousandths, that was shown when the totals were last measured: it is not taken back.
+    share_held = models.SmallIntegerField(db_default=0)
     #: Time spent reading, over all tries: bytes a second are measured by it.
     busy_seconds = models.FloatField(db_default=0.0)
     started_at = models.DateTimeField(db_default=Now())

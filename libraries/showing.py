@@ -51,6 +51,8 @@ class Pace:
     #: How much an earlier try of the same request had seen: what was shown is not taken back.
     files_before: int = 0
     bytes_before: int = 0
+    #: The share that was shown before it was known how much is left.
+    share_held: int = 0
     #: Whether time goes with bytes (reading) or with files (walking).
     is_by_bytes: bool = False
     has_ended: bool = False
@@ -71,7 +73,9 @@ class Pace:
         done, total = self._measure
         if not self.is_by_bytes:
             done = max(done, self.files_before)
-        return min(max(done, 0) * 1000 // total, ALMOST) if total > 0 else None
+        if total <= 0:
+            return self.share_held or None
+        return max(min(max(done, 0) * 1000 // total, ALMOST), self.share_held)
 
     @property
     def percent(self) -> int | None:
@@ -134,7 +138,15 @@ def _with_earlier_tries(sessions: QuerySet[ScanSession]) -> QuerySet[ScanSession
 
 
 def hash_pace(run: HashRun) -> Pace:
-    return Pace(run.files_done, run.files_total, run.bytes_done, run.bytes_total, run.busy_seconds, is_by_bytes=True)
+    return Pace(
+        run.files_done,
+        run.files_total,
+        run.bytes_done,
+        run.bytes_total,
+        run.busy_seconds,
+        share_held=run.share_held,
+        is_by_bytes=True,
+    )
 
 
 # --- Scans ------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_reading_goes_by_bytes_and_by_files_where_bytes_are_not_known() -> None:
 
 
 def test_hash_measures_bytes_by_the_time_spent_reading() -> None:
-    run = HashRun(files_done=1, files_total=4, bytes_done=400, bytes_total=1_000, busy_seconds=4.0)
+    run = HashRun(files_done=1, files_total=4, bytes_done=400, bytes_total=1_000, share_held=0, busy_seconds=4.0)
     shown = hash_pace(run)
     assert (shown.share, shown.bytes_per_second, shown.left) == (400, 100, timedelta(seconds=6))
 
