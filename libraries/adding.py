@@ -18,6 +18,7 @@ from libraries.asking import Look, Question
 from libraries.changing import ITEM, WrongValue, checked, save
 from libraries.errors import Refused
 from libraries.models import LibraryRoot, LibraryState
+from libraries.mount_guard import looked_after
 from libraries.names import to_bytes, to_display, to_text
 from logbook.models import write_event
 
@@ -78,7 +79,7 @@ def _insert(look: Look, chosen: dict[str, Any], actor: str) -> LibraryRoot:
     LibraryState.objects.create(
         library=library,
         mount=LibraryState.Mount.PRESENT,
-        filesystems=look.filesystems or {},
+        filesystems=looked_after(look.filesystems or {}, library.exclude_patterns),
         is_writable=look.is_writable,
         checked_at=Now(),
     )

@@ -73,6 +73,15 @@ class Looking:
             return any(self.was_for(path) and not self.leaves_out(size, path) for size, path in cursor)
 
 
+def knows_files_below(library: LibraryRoot, folder: str) -> bool:
+    """Whether the index has files there, be they missing."""
+    connection = connections[EXECUTOR]
+    where, values = between(library.pk, *bounds_of(folder), connection.vendor)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT 1 FROM library_files WHERE {where} LIMIT 1", values)
+        return bool(cursor.fetchall())
+
+
 class Losing:
     """The last step of a scan of a library that was known before."""
 

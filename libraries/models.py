@@ -80,7 +80,8 @@ class LibraryState(models.Model):
     library = models.OneToOneField(LibraryRoot, on_delete=models.CASCADE, primary_key=True, related_name="state")
     mount = models.CharField(max_length=16, choices=Mount.choices, db_default=Mount.UNKNOWN)
     mount_note = models.TextField(db_default="", blank=True)
-    #: Folder below the root ("" is the root) where a filesystem begins → its name (`libraries.mounts`).
+    #: Folder below the root ("" is the root) where a filesystem begins → its name (`libraries.mounts`). One in a folder
+    #: that is left out stands here only while the index has files on it.
     filesystems = models.JSONField(db_default=models.Value({}, models.JSONField()))
     is_writable = models.BooleanField(null=True, blank=True)
     #: What stands in the index.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 from libraries.errors import LibrariesError
+from libraries.excluding import Exclusions
 from libraries.models import LibraryState
-from libraries.names import to_display
+from libraries.names import to_bytes, to_display
 from libraries.reading import SeenRow
 
 ABSENT, EMPTY, DIFFERENT = LibraryState.Mount.ABSENT, LibraryState.Mount.EMPTY, LibraryState.Mount.DIFFERENT
@@ -20,6 +22,17 @@ class NotTheSame(LibrariesError):
         super().__init__(message)
         self.mount = mount
         self.code = CODES[mount]
+
+
+def looked_after(filesystems: Mapping[str, str], exclude_patterns: str) -> dict[str, str]:
+    """Those that a library has files on: its own, and those inside of it but for the ones in folders that it leaves
+    out. Whether snapshots are mounted there, or a disk of somebody else's, is not its business."""
+    exclusions = Exclusions(exclude_patterns.splitlines())
+    return {
+        folder: name
+        for folder, name in filesystems.items()
+        if not folder or not exclusions.cover_below(os.fsdecode(to_bytes(folder)))
+    }
 
 
 def compare(remembered: Mapping[str, str], found: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ scan that was killed is done anew by the next one, which reads only what the kil
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from libraries.errors import LibrariesError
 from libraries.id_set import IdSet
 from libraries.lanes import RealDisks
 from libraries.listening import files_changed
-from libraries.losing import GoneTooMany, Looking, Losing
+from libraries.losing import GoneTooMany, Looking, Losing, knows_files_below
 from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.mounts import filesystems, is_writable
 from libraries.names import to_bytes, to_display
@@ -119,7 +120,7 @@ class LibraryScan:
         self.store = Store(Stamp(self.library.pk, self.session.pk, self.algorithm))
         reach("scan_opened")
         try:
-            self.filesystems = filesystems(self.root)
+            self.filesystems = self._looked_after(filesystems(self.root))
             self.inner = mount_guard.InnerMounts(self.filesystems)
             self._check_mounts(self.filesystems)
             self._walk()
@@ -300,7 +301,17 @@ class LibraryScan:
     # --- What the walk means ------------------------------------------------------------------------------
     def _check_mounts(self, found: dict[str, str]) -> None:
         if not self.accepts:
-            mount_guard.compare(self.state.filesystems, found)
+            mount_guard.compare(self._looked_after(self.state.filesystems), found)
+
+    def _looked_after(self, found: Mapping[str, str]) -> dict[str, str]:
+        return mount_guard.looked_after(found, self.library.exclude_patterns)
+
+    def _left_out(self) -> dict[str, str]:
+        """Disks that were looked after before their folders were left out. They have to be the same ones when the
+        folders are taken in again, as long as the index knows of files on them."""
+        remembered = self.state.filesystems
+        others = remembered.keys() - self._looked_after(remembered).keys()
+        return {folder: remembered[folder] for folder in others if knows_files_below(self.library, folder)}
 
     def _check_walk(self) -> None:
         at_root = next((trouble.reason for trouble in self.troubles if trouble.path == ""), None)
@@ -319,8 +330,7 @@ class LibraryScan:
         if not self.is_first and not self.accepts:
             self._check_inner_mounts()
         # A disk that went away during the walk took its files along.
-        found = filesystems(self.root)
-        mount_guard.compare(self.filesystems, found)
+        mount_guard.compare(self.filesystems, filesystems(self.root))
 
     def _check_inner_mounts(self) -> None:
         """A disk inside that holds nothing any more, however small a part of the library it is."""
@@ -364,6 +374,7 @@ class LibraryScan:
         tally = self.tally
         changes = tally.added or tally.changed or tally.placed or tally.removed or not self.state.walked_files
         counts = self._counts() if changes else {}
+        left_out = self._left_out()
         with self.work.fenced("scan"):
             self._report(is_whole=True)
             self._close("succeeded", None)
@@ -371,7 +382,7 @@ class LibraryScan:
             self._write_state(
                 mount="present",
                 mount_note="",
-                filesystems=self.filesystems,
+                filesystems={**self.filesystems, **left_out},
                 walked_files=self.tally.files,
                 walked_bytes=self.tally.bytes,
                 error_count=self.tally.errors,

@@ -18,7 +18,7 @@ from libraries import asking
 from libraries.asking import Look, Question
 from libraries.changing import ITEM
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanSession
-from libraries.mount_guard import NotTheSame, compare
+from libraries.mount_guard import NotTheSame, compare, looked_after
 from libraries.names import to_bytes
 from logbook.models import write_event
 
@@ -37,7 +37,8 @@ class Verdict:
 
 
 def judge(look: Look | None, remembered: Mapping[str, str], *, held_files: bool) -> Verdict:
-    """`remembered` is `LibraryState.filesystems`; `held_files` whether the library had files when it was last seen."""
+    """`remembered` are the filesystems that the library looks after; `held_files` whether it had files when it was last
+    seen."""
     if look is None:
         return Verdict(Mount.ABSENT, DOES_NOT_ANSWER)
     if look.problem:
@@ -77,10 +78,12 @@ def _note(library: LibraryRoot, look: Look | None) -> bool:
         states = LibraryState.objects.using(EXECUTOR).filter(library_id=library.pk)
         state = states.select_for_update().first()
         held = look is not None and look.is_empty and _held_files(library)
-        verdict = judge(look, state.filesystems if state else {}, held_files=held)
+        remembered = looked_after(state.filesystems if state else {}, library.exclude_patterns)
+        verdict = judge(look, remembered, held_files=held)
         found: dict[str, Any] = {"mount": verdict.mount, "mount_note": verdict.note, "is_writable": verdict.is_writable}
         if verdict.mount == Mount.PRESENT and look and not (state and state.filesystems):
-            found["filesystems"] = look.filesystems  # seen for the first time, as libraries that were adopted are
+            # seen for the first time, as libraries that were adopted are
+            found["filesystems"] = looked_after(look.filesystems or {}, library.exclude_patterns)
         if state is None:
             _create(library, found)
         else:
