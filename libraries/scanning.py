@@ -134,7 +134,6 @@ class LibraryScan:
 
     # --- Walking ------------------------------------------------------------------------------------------
     def _walk(self) -> None:
-        readers = 1 if RealDisks().spinning(self.root, None) else reader_count()
         walk = Walk(
             self.root,
             tuple(self.library.exclude_patterns.splitlines()),
@@ -142,7 +141,7 @@ class LibraryScan:
             self.algorithm if self.is_first else None,
         )
         is_limited = self.library.read_bytes_per_second > 0
-        with ReaderPool(readers, walk.expand, most_answers=1 if is_limited else None) as pool:
+        with ReaderPool(self._readers(), walk.expand, most_answers=1 if is_limited else None) as pool:
             self.pool = pool
             walk.start(pool)
             self.store.clear()
@@ -153,6 +152,14 @@ class LibraryScan:
                     self._take(pool.next(timeout=0.5))
                 if self._is_full() or (self._has_rows() and not pool.in_hand):
                     self._store()
+
+    def _readers(self) -> int:
+        """One where a spinning disk takes part, be it inside of the library: a unit of the walk goes down from one disk
+        to the next, so any reader may come to be on it, and several at once."""
+        disks = RealDisks()
+        folders = {name: folder for folder, name in self.filesystems.items()}.values()  # one for each filesystem
+        is_spinning = any(disks.spinning(self.root + b"/" + to_bytes(folder), None) for folder in folders)
+        return 1 if is_spinning else reader_count()
 
     def _take(self, event: Event | None) -> None:
         if event is None:

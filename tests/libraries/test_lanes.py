@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blake3 import blake3
 
-from libraries import lanes, mounts
+from libraries import lanes, mounts, scanning
 from libraries.candidates import Candidate
 from libraries.disk_order import first_block, places
 from libraries.lanes import Lanes, RealDisks, Unit
 from libraries.models import LibraryFile
+from libraries.readers import ReaderPool, reader_count
 from libraries.running_now import hash_now
 from tests.indexing import indexed
+from tests.libraries.dead_disk import mounted
+from tests.libraries.scans import present, scanned
 from tests.tree import tree
 
 
@@ -120,3 +124,29 @@ def test_a_disk_inside_is_asked_itself_and_a_number_without_a_disk_by_its_mount(
     monkeypatch.setattr(mounts, "block_device", lambda _root: 9)
     disks = RealDisks()
     assert [disks.spinning(b"/photos", device) for device in (9, 8, 7, None)] == ["sda", "", "sda", "sda"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("spinning", "patterns", "is_alone"),
+    [("", "", False), ("photos", "", True), ("photos/in/side", "", True), ("photos/in/side", "side", False)],
+)
+def test_a_walk_has_one_reader_where_a_spinning_disk_takes_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spinning: str, patterns: str, is_alone: bool
+) -> None:
+    """Also where it is inside of a library on a disk that does not spin; not where its folder is left out."""
+    root = tree(tmp_path / "photos", {"a": b"1", "in/side/hidden": b""})
+    spins = os.fsencode(tmp_path / spinning) if spinning else None
+    monkeypatch.setattr(RealDisks, "spinning", lambda _, path, __: "sda" if os.path.realpath(path) == spins else "")
+    counts: list[int] = []
+
+    class Counted(ReaderPool):
+        def __init__(self, count: int, *more: Any, **options: Any) -> None:
+            counts.append(count)
+            super().__init__(count, *more, **options)
+
+    monkeypatch.setattr(scanning, "ReaderPool", Counted)
+    with mounted("-t", "tmpfs", "the disk", str(root / "in" / "side")):
+        library = scanned(tree(root, {"in/side/b": b"2"}), exclude_patterns=patterns)
+    assert present(library) == ({b"a"} if patterns else {b"a", b"in/side/b"})
+    assert counts == [1 if is_alone else reader_count()]
