@@ -155,7 +155,7 @@ RULES: dict[str, TableRules] = {
         {
             "act": frozenset({
                 "status", "reason_code", "reason", "trash_folder", "device", "inode", "linked_inode", "acted_at",
-                "left_by_id", "left_at", "is_last_copy",
+                "left_by_id", "left_at", "is_last_copy", "stray_size_bytes", "stray_mtime_ns",
             }),
         },
         may_insert=True,

@@ -36,6 +36,7 @@ from trash.heeding import Heeding
 from trash.item_storing import Counted
 from trash.locking import Held
 from trash.models import Act
+from trash.noting_strays import note_strays
 from trash.planned import DELETE, HARDLINK, Done, Linked, Planned
 from trash.preparing import Prepared, Preparing
 from trash.proof import ProofDraft
@@ -259,6 +260,7 @@ class Acting:
 
     def _record(self, outcomes: list[Done], seconds: float, recorded_to: int) -> None:
         """By the clerk."""
+        note_strays(self.act, outcomes)
         counted = Counted(seconds=seconds)
         for done in outcomes:
             counted.add(done.status, done.item.size)

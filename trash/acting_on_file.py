@@ -18,6 +18,7 @@ from trash.open_folders import OpenFolder, OpenFolders
 from trash.planned import DELETE, DELETED, HARDLINK, SKIPPED, TRASHED, Done, Linked, Planned
 from trash.proving import Found, Prover, metadata_differs, open_wanted
 from trash.refusing import Refusal, Stranded, refused
+from trash.strays import with_stray
 
 
 class Provers:
@@ -54,7 +55,7 @@ class FileActing:
             return self._open_and_act(item, trash)
         except Stranded as reason:
             # It lies in the trash, whatever it is: from there it can be undone.
-            return Done(item, TRASHED, reason.code, reason.message)
+            return with_stray(Done(item, TRASHED, reason.code, reason.message), trash)
         except Refusal as reason:
             return Done(item, SKIPPED, reason.code, reason.message)
 

@@ -84,6 +84,7 @@ class ItemOut(Schema):
     relative_path: str = Field(description="For people: bytes that are no text are written `\\xe9`.")
     relative_path_raw: str = Field(description="As it is stored: such bytes are characters U+F780 to U+F7FF.")
     size_bytes: int
+    is_stray: bool = Field(description="Another version than the plan's lies in the trash, saved in the last moment.")
     trash_folder: str
     acted_at: datetime | None
     left_by_id: int | None
@@ -276,7 +277,8 @@ def _item(item: TrashItem) -> ItemOut:
         group_key=group_key(file.hash_algorithm, bytes(file.content_hash)),
         relative_path=to_display(file.relative_path),
         relative_path_raw=file.relative_path,
-        size_bytes=file.size_bytes,
+        size_bytes=item.size_bytes,
+        is_stray=item.is_stray,
         trash_folder=to_display(item.trash_folder),
     )
 

@@ -27,6 +27,11 @@ from trash.refusing import Refusal, refused
 from trash.taking_batch import Batch, closing, entry_of, is_disk_there
 from trash.taking_out import TakingOut
 
+STRAY = (
+    "It is another version than the plan named, saved in the last moment: nobody has approved that it goes, and it may"
+    " be the only one. It stays; undo puts it back."
+)
+
 
 class Emptying(TakingOut):
     """One run over the files that an act removes for good."""
@@ -77,6 +82,8 @@ class Emptying(TakingOut):
 
     def _remove(self, item: TrashItem, trash: Trash, own: Found) -> None:
         entry = entry_of(item)
+        if item.is_stray:
+            raise Refusal("STRAY", STRAY)
         if not S_ISREG(own.info.st_mode) or own.info.st_size != entry.size:
             raise Refusal("TRASH_CHANGED", "The file in the trash is not what was put there; it is left as it is.")
         copy = self.copies.prove((entry.algorithm, entry.digest), item.plan_file.keeper, own)

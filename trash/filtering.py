@@ -23,7 +23,8 @@ _HAS_KEEPER = """EXISTS (SELECT 1 FROM plan_files k JOIN library_files f ON f.id
     AND f.size_bytes = k.size_bytes AND f.mtime_ns = k.mtime_ns LIMIT 1 OFFSET 0)"""
 #: Of a row `i` of the trash and its file `p`: the index knows no file outside every trash that has its content.
 NO_COPY = f"NOT {_HAS_COPY} AND NOT {_HAS_KEEPER}"
-IS_LAST = f"(i.is_last_copy OR ({NO_COPY}))"
+#: Of a stray nothing is known, so no copy either.
+IS_LAST = f"(i.is_last_copy OR i.stray_size_bytes IS NOT NULL OR ({NO_COPY}))"
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,8 @@ def _read(trash: Trash) -> tuple[dict[bytes, _Line], dict[bytes, WasFolder], dic
                 known[path] = was_folder(line)
         elif "item" in line:
             _read_item(line, lines, lies)
+        elif "stray" in line:
+            _read_stray(line, lines)
     return lines, known, lies
 
 
@@ -238,6 +240,15 @@ def _read_item(line: dict[str, Any], lines: dict[bytes, _Line], lies: dict[bytes
         lines[name] = _item(name, line)
     except Refusal as refusal:
         lies[name] = refusal
+
+
+def _read_stray(line: dict[str, Any], lines: dict[bytes, _Line]) -> None:
+    """Another file lies there than was told of before."""
+    number, size, mtime_ns = line["stray"], line.get("size"), line.get("mtime_ns")
+    known = lines.get(str(number).encode()) if _is_number(number) else None
+    # A file may have been written before 1970.
+    if known is not None and _is_number(size) and isinstance(mtime_ns, int):
+        lines[known.entry.name] = known._replace(entry=known.entry.as_stray(int(size or 0), mtime_ns))
 
 
 def _refuse_head(head: dict[str, Any] | None, key: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trash.planned import TRASHED, Done, Kept, Linked, Planned
+from trash.planned import TRASHED, Done, Kept, Linked, Planned, Stray
 
 #: Descriptors of one message; the kernel carries 253 at the most.
 MOST_HANDLES = 200
@@ -22,11 +22,11 @@ def planned(values: tuple[Any, ...], keeper: tuple[Any, ...]) -> Planned:
 def told(done: Done) -> Any:
     if done.is_plain:
         return None
-    return done.status, done.code, done.reason, done.linked and tuple(done.linked)
+    return done.status, done.code, done.reason, done.linked and tuple(done.linked), done.stray and tuple(done.stray)
 
 
 def heard(item: Planned, told: Any) -> Done:
     if told is None:
         return Done(item, TRASHED)
-    status, code, reason, linked = told
-    return Done(item, status, code, reason, linked and Linked._make(linked))
+    status, code, reason, linked, stray = told
+    return Done(item, status, code, reason, linked and Linked._make(linked), stray and Stray._make(stray))

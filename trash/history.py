@@ -163,7 +163,9 @@ def _outcome(item: TrashItem) -> Moment:
     if item.status == TrashItem.Status.INTENDED:
         words = _("About to be acted on. If that was cut off, the next run finds out what became of it.")
         return Moment(at, "running", "running", words)
-    if item.plan_file.action == Action.HARDLINK:
+    if item.is_stray:
+        words = _("Another version of it, saved in the last moment, came into the trash and could not go back.")
+    elif item.plan_file.action == Action.HARDLINK:
         words = _("Replaced by a link to the file that stays; its own bytes went to the trash.")
     else:
         words = _("Moved to the trash.")

@@ -56,7 +56,8 @@ _SKIP = """
 UPDATE trash_items SET status = 'skipped', reason_code = %s, reason = %s
  WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
 _DONE = """
-UPDATE trash_items SET status = %s, reason_code = %s, reason = %s, linked_inode = %s, acted_at = {now}
+UPDATE trash_items SET status = %s, reason_code = %s, reason = %s, linked_inode = %s, acted_at = {now},
+       stray_size_bytes = %s, stray_mtime_ns = %s, inode = COALESCE(%s, inode)
  WHERE act_id = %s AND plan_file_id = %s AND status = 'intended'"""
 #: The same for most of them, all at once.
 _TRASHED = """
@@ -174,10 +175,11 @@ def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> None:
     done = [each for each in outcomes if each.status != SKIPPED]
     plain = [each.item.id for each in done if each.is_plain]
     rows = [
-        (each.status, each.code, each.reason, each.linked and signed(each.linked.st_ino), act_id, each.item.id)
+        (each.status, each.code, each.reason, each.linked and signed(each.linked.st_ino),
+         *(each.stray or (None, None, None)), act_id, each.item.id)
         for each in done
         if not each.is_plain
-    ]
+    ]  # fmt: skip
     changed, now = 0, _moment()
     with connections[EXECUTOR].cursor() as cursor:
         for sql, some in ((_SKIP, skipped), (_DONE, rows)):

@@ -126,7 +126,8 @@ def _index(lefts: Iterable[Left]) -> None:
     back, unlinked = [], []
     for left in lefts:
         file, info = left.item.plan_file, left.info
-        if info is not None:
+        # Nobody has read a stray: its digest is not the one that the index may still have.
+        if info is not None and not left.item.is_stray:
             back.append((
                 False, signed(info.st_ino), signed(info.st_dev), info.st_mtime_ns, info.st_mtime_ns, info.st_ctime_ns,
                 info.st_nlink, file.file_id, file.library_id, file.relative_path, info.st_size, file.hash_algorithm,

@@ -169,7 +169,7 @@ def _pictures(items: Sequence[TrashItem]) -> dict[int, Picture]:
     """Best of the one that stayed: of a file in the trash none can be made any more."""
     files = {}
     for item in items:
-        both = [item.plan_file.keeper, item.plan_file]
+        both = [] if item.is_stray else [item.plan_file.keeper, item.plan_file]
         files[item.pk] = [(each.file_id, each.relative_path) for each in both if each is not None]
     return pictures(files)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from libraries.names import to_display, to_text
+from trash.planned import Stray
 
 FORMAT, VERSION = "dedupfs-trash", 1
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
@@ -43,6 +44,11 @@ def item_line(
         f'"inode":{info.st_ino},"digest":{_text(digest)},"action":{_text(action)},"keeper":{_text(shown(keeper))},'
         f'"attributes":{_encode(attributes) if attributes else "{}"}}}'
     )
+
+
+def stray_line(name: int, stray: Stray) -> str:
+    """Of a file that was told of before: another one lies there. It holds until the file is told of anew."""
+    return _encode({"stray": name, "size": stray.size, "mtime_ns": stray.mtime_ns, "inode": stray.inode})
 
 
 def folder_line(path: bytes, info: os.stat_result, attributes: dict[str, str]) -> str:

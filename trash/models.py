@@ -159,6 +159,9 @@ class TrashItem(models.Model):
     left_at = models.DateTimeField(null=True, blank=True)
     #: Emptying found no other copy of its content: it stays.
     is_last_copy = models.BooleanField(db_default=False)
+    #: Another file than the plan's lies in the trash (`trash.strays`): what it was like when it came there.
+    stray_size_bytes = models.BigIntegerField(null=True, blank=True)
+    stray_mtime_ns = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         db_table = "trash_items"
@@ -179,6 +182,15 @@ class TrashItem(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} {self.pk}"
+
+    @property
+    def is_stray(self) -> bool:
+        return self.stray_size_bytes is not None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the file that lies, or lay, in the trash."""
+        return int(self.plan_file.size_bytes if self.stray_size_bytes is None else self.stray_size_bytes)
 
 
 class RemovedFolder(models.Model):

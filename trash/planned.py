@@ -65,14 +65,26 @@ class Linked(NamedTuple):
         return cls(info.st_ino, info.st_dev, info.st_mtime_ns, info.st_ctime_ns, info.st_nlink)
 
 
+class Stray(NamedTuple):
+    """Another file than the planned one that came into the trash in the last moment and could not go back, as it was
+    found there. Nobody has read it: that is all by which it is known again."""
+
+    size: int
+    mtime_ns: int
+    #: Signed, as the column is.
+    inode: int
+
+
 class Done(NamedTuple):
-    """What became of a file. `linked` is what its name is now, where that is a link of the file that stays."""
+    """What became of a file. `linked` is what its name is now, where that is a link of the file that stays; `stray` is
+    what lies in the trash, where that is another file than the planned one."""
 
     item: Planned
     status: str
     code: str = ""
     reason: str = ""
     linked: Linked | None = None
+    stray: Stray | None = None
 
     @property
     def is_plain(self) -> bool:

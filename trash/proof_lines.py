@@ -28,7 +28,7 @@ _text = json.encoder.encode_basestring_ascii
 _ROWS = """
 SELECT t.id, t.status, t.reason_code, t.reason, t.library_id, t.device, t.inode, t.linked_inode, {acted}, {left},
        t.trash_folder, v.action, v.relative_path, v.size_bytes, v.mtime_ns, v.hash_algorithm, v.content_hash, v.reason,
-       k.library_id, k.relative_path, k.size_bytes, k.mtime_ns, k.inode, k.content_hash, {order}
+       k.library_id, k.relative_path, k.size_bytes, k.mtime_ns, k.inode, k.content_hash, t.stray_size_bytes, {order}
   FROM trash_items t JOIN plan_files v ON v.id = t.plan_file_id JOIN plan_files k ON k.id = v.keeper_id
  WHERE {mine} = %s AND {order} > %s AND {order} <= %s ORDER BY {order} LIMIT {page}"""
 #: Times as ISO 8601, made by the database: to read a million of them into Python takes longer than all the rest.
@@ -103,12 +103,12 @@ class _Writer:
         (
             key, done, code, reason, library, device, inode, linked, acted_at, left_at, folder, action, path, size,
             mtime_ns, algorithm, digest, why, keeper_library, keeper_path, keeper_size, keeper_mtime_ns, keeper_inode,
-            keeper_digest, *_,
+            keeper_digest, stray, *_,
         ) = row  # fmt: skip
         because = f',"reason_code":{_text(code)},"reason":{_shown(reason)}' if code else ""
         left = f',"left_at":{_text(left_at)}' if left_at else ""
         at = _text(acted_at) if acted_at else "null"
-        compared = "true" if self._is_compared(done, code) else "false"
+        compared = "true" if stray is None and self._is_compared(done, code) else "false"
         known = group_key(algorithm, digest)
         kept = known if keeper_digest == digest else group_key(algorithm, keeper_digest)
         return (

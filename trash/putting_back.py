@@ -34,6 +34,15 @@ class Entry(NamedTuple):
     #: A hard link took its place; and that link's inode (signed), where it is known.
     is_linked: bool = False
     linked_inode: int | None = None
+    #: Of a stray (`trash.strays`): when it was written. Nobody has read it, so there is no digest of it.
+    stray_mtime_ns: int | None = None
+
+    def as_stray(self, size: int, mtime_ns: int) -> Entry:
+        """Another file lies in its place in the trash. Even where a link took the place of the planned one, that is
+        not given up for this: their bytes are not the same."""
+        return self._replace(
+            size=size, algorithm="", digest=b"", is_linked=False, linked_inode=None, stray_mtime_ns=mtime_ns
+        )
 
 
 class Back(NamedTuple):
@@ -71,30 +80,35 @@ class PuttingBack:
             os.close(own.handle)
 
     def open_proved(self, trash: Trash, entry: Entry) -> Found:
-        """The file in the trash, open, with the size and the digest that were recorded. Raises `Refusal`."""
+        """The file in the trash, open, as it was recorded. Raises `Refusal`."""
         try:
             handle = open_name(trash.files, entry.name)
         except OSError as error:
             raise refused(error, gone="TRASH_GONE", what="The file in the trash") from None
         try:
             own = Found(handle, os.fstat(handle))
-            if not S_ISREG(own.info.st_mode) or own.info.st_size != entry.size or not self._has(own, entry):
+            if not self._is_as_recorded(own, entry):
                 raise Refusal("TRASH_CHANGED", "The file in the trash is not what was put there; it is left as it is.")
         except BaseException:
             os.close(handle)
             raise
         return own
 
-    def _has(self, file: Found, entry: Entry) -> bool:
-        """Whether it has the recorded bytes, and nobody changed it while it was read."""
+    def _is_as_recorded(self, file: Found, entry: Entry) -> bool:
         try:
-            is_it = self.has_digest(file.handle, entry)
+            return self.is_as_recorded(file, entry)
         except OSError as error:
             raise refused(error, gone="UNREADABLE") from None
-        return is_it and version_of(os.fstat(file.handle)) == version_of(file.info)
 
-    def has_digest(self, handle: int, entry: Entry) -> bool:
-        return self._prover(entry.algorithm).hash(handle) == entry.digest
+    def is_as_recorded(self, file: Found, entry: Entry) -> bool:
+        """Whether it has the recorded bytes, and nobody changed it while it was read; of a stray, whether nobody has
+        changed it since it came into the trash."""
+        if not S_ISREG(file.info.st_mode) or file.info.st_size != entry.size:
+            return False
+        if entry.stray_mtime_ns is not None:
+            return file.info.st_mtime_ns == entry.stray_mtime_ns
+        is_it = self._prover(entry.algorithm).hash(file.handle) == entry.digest
+        return is_it and version_of(os.fstat(file.handle)) == version_of(file.info)
 
     def _prover(self, algorithm: str) -> Prover:
         if algorithm not in self._provers:
@@ -119,9 +133,7 @@ class PuttingBack:
             raise taken from None
         try:
             link = Found(handle, os.fstat(handle))
-            if not S_ISREG(link.info.st_mode) or link.info.st_size != entry.size or not _is_the_link(link, own, entry):
-                raise taken
-            if not self._has(link, entry):
+            if not _is_the_link(link, own, entry) or not self._is_as_recorded(link, entry):
                 raise taken
             moving.unlink_over(place, link, trash, entry.name)
             return os.fstat(handle)

@@ -32,6 +32,7 @@ REASONS = {
     "TRASH_GONE": gettext_lazy("It was not in the trash any more"),
     "TRASH_CHANGED": gettext_lazy("It was changed inside the trash"),
     "LAST_COPY": gettext_lazy("It is the last copy of its content"),
+    "STRAY": gettext_lazy("It is another version than the plan named, and stays"),
     "OUTSIDE": gettext_lazy("It does not stay inside its library"),
     "TOO_MANY_LINKS": gettext_lazy("The copy that stays has as many names as its filesystem allows"),
 }

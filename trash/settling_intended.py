@@ -27,9 +27,11 @@ from trash.locking import Held
 from trash.models import Act, TrashItem
 from trash.moving import Place as At
 from trash.moving import Seen
+from trash.noting_strays import note_strays
 from trash.planned import DELETED, TRASHED, Done, Kept, Linked, Planned
 from trash.proving import Found, is_same_file, open_name
 from trash.refusing import Refusal
+from trash.strays import with_stray
 
 logger = logging.getLogger(__name__)
 #: Rows of one transaction.
@@ -88,8 +90,11 @@ def _record(rows: list[TrashItem], outcomes: list[Outcome], *, is_over: bool) ->
     ]
     if not done and not undone:
         return 0
+    acts = {row.act_id: row.act for row, _ in done}
+    for act_id, act in acts.items():
+        note_strays(act, [found for row, found in done if row.act_id == act_id])
     with item_storing.recording():
-        for act_id in {row.act_id for row, _ in done}:
+        for act_id in acts:
             mine = [found for row, found in done if row.act_id == act_id]
             counted = Counted()
             for found in mine:
@@ -187,6 +192,8 @@ class _Looking:
                 stack.callback(os.close, folder)
                 at = At(folder, name)
             outcome = self._decide(row, at, trash)
+            if isinstance(outcome, Done):
+                outcome = with_stray(outcome, trash)
             if at is not None:
                 steps.sync(at.folder)
         return outcome

@@ -26,7 +26,7 @@ from trash.locking import Busy, Held
 from trash.making_folders import Folders, clear_half_made, steps_of
 from trash.models import TrashItem
 from trash.moving import Place as At
-from trash.proving import is_same_file, open_name
+from trash.proving import Found, is_same_file, open_name
 from trash.putting_back import Entry, PuttingBack
 from trash.refusing import Refusal
 from trash.taking_batch import TrashKey, closing, entry_of, is_disk_there, known_folders, trash_key
@@ -196,7 +196,7 @@ class Looking:
 
     def _has_bytes(self, entry: Entry, place: At) -> bool:
         with closing(open_name(place.folder, place.name)) as handle:
-            return os.fstat(handle).st_size == entry.size and self.putting.has_digest(handle, entry)
+            return self.putting.is_as_recorded(Found(handle, os.fstat(handle)), entry)
 
     # --- What is open -------------------------------------------------------------------------------------
     def _open(self, item: TrashItem, root: bytes) -> Trash | None:

@@ -38,7 +38,7 @@ def entry_of(item: TrashItem) -> Entry:
         if not path.startswith(folder + b"/"):
             raise Refusal("OUTSIDE", "It does not lie on the filesystem of its trash.")
         path = path[len(folder) + 1 :]
-    return Entry(
+    entry = Entry(
         str(file.pk).encode(),
         path,
         file.size_bytes,
@@ -47,6 +47,9 @@ def entry_of(item: TrashItem) -> Entry:
         file.action == "hardlink",
         item.linked_inode,
     )
+    if item.stray_size_bytes is None or item.stray_mtime_ns is None:
+        return entry
+    return entry.as_stray(item.stray_size_bytes, item.stray_mtime_ns)
 
 
 class Batch:

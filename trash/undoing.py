@@ -10,6 +10,7 @@ from libraries.names import to_bytes
 from libraries.reading import open_file, signed
 from trash.left_storing import Left
 from trash.models import Act, TrashItem
+from trash.proving import Found
 from trash.putting_back import PuttingBack
 from trash.refusing import Refusal
 from trash.taking_batch import Batch, closing, entry_of
@@ -50,8 +51,7 @@ class Undoing(TakingOut):
         try:
             with closing(open_file(to_bytes(place.root_path), to_bytes(item.plan_file.relative_path))) as handle:
                 info = os.fstat(handle)
-                if signed(info.st_ino) != item.inode or info.st_size != entry.size:
-                    return None
-                return info if self.putting.has_digest(handle, entry) else None
+                is_it = signed(info.st_ino) == item.inode and self.putting.is_as_recorded(Found(handle, info), entry)
+                return info if is_it else None
         except OSError:
             return None

@@ -31,7 +31,7 @@ from trash.hand_messages import given, heard, planned, told
 from trash.hand_process import LOOK_SECONDS
 from trash.locking import Busy, held
 from trash.models import Act, TrashItem
-from trash.planned import DELETE, DELETED, HARDLINK, INTENDED, SKIPPED, TRASHED, Done, Kept, Linked, Planned
+from trash.planned import DELETE, DELETED, HARDLINK, INTENDED, SKIPPED, TRASHED, Done, Kept, Linked, Planned, Stray
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 Patch = pytest.MonkeyPatch
@@ -338,6 +338,7 @@ ITEM = Planned(6, 7, 8, "b/copy", 9, -10, -11, "blake3", b"\xff" * 32, "hardlink
         Done(ITEM, TRASHED),
         Done(ITEM, SKIPPED, "KEEPER_GONE", "It is not there."),
         Done(ITEM, TRASHED, "VICTIM_CHANGED", "It lies in the trash."),
+        Done(ITEM, TRASHED, "VICTIM_CHANGED", "It lies in the trash.", stray=Stray(1, -2, -3)),
         Done(ITEM, TRASHED, linked=Linked(1 << 63, 2, -3, 4, 5)),
     ],
 )
