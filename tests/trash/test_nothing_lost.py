@@ -1,6 +1,7 @@
 """Random trees, links, rules, plans and edits in between, against a model of the tree that gets the same edits and
 knows nothing of DedupFS: every content that the model has is readable somewhere, in a library or in its trash, at every
-moment; and when everything is undone, the tree is the model's, metadata included."""
+moment; and when everything is undone, the tree is the model's, metadata included: that of files, and that of folders
+which went with the last of their files."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ from libraries.errors import Refused
 from libraries.models import LibraryFile, LibraryRoot
 from tests.conftest import BELOW_WATCHED, WATCHED
 from tests.libraries.scans import library_at, scan
+from trash import steps
 from trash.authorising import ask_undo, authorise
 from trash.models import Act, Switches, TrashItem
 
@@ -45,6 +48,8 @@ NAMES = [b"a", b"b", b"caf\xe9", b"x/a", b"x/b", b"x/y/c", b"-z/d\n", b"e"]
 CONTENTS = [b"one", b"two" * 1000, b"", os.urandom(300_000)]
 #: Only root gives files to others.
 OWNERS = [(0, 0), (1234, 0), (1234, 4321)] if os.geteuid() == 0 else [(os.geteuid(), os.getegid())]
+#: One hands its group on to what is made in it.
+FOLDER_MODES = [0o755, 0o700, 0o2775, 0o1777]
 RULES: list[list[dict[str, Any]]] = [
     [{"kind": "keep_shortest_path"}],
     [{"kind": "keep_oldest"}],
@@ -55,9 +60,11 @@ RULES: list[list[dict[str, Any]]] = [
 names = st.sampled_from(NAMES)
 contents = st.integers(0, len(CONTENTS) - 1)
 sides = st.sampled_from(["left", "right"])
-#: Whether something is written or deleted, where, and what.
-Edit = tuple[bool, str, bytes, int]
-edits: st.SearchStrategy[list[Edit]] = st.lists(st.tuples(st.booleans(), sides, names, contents), max_size=3)
+#: Whether something is written, deleted or linked, where, what, and the name of the link.
+Edit = tuple[str, str, bytes, int, bytes]
+edits: st.SearchStrategy[list[Edit]] = st.lists(
+    st.tuples(st.sampled_from(["write", "delete", "link"]), sides, names, contents, names), max_size=3
+)
 #: Rules, action, and whether the plan's options are set.
 Wish = tuple[list[dict[str, Any]], str, bool]
 wishes: st.SearchStrategy[Wish] = st.tuples(
@@ -77,6 +84,15 @@ class Entry:
     inode: int
 
 
+@dataclass(frozen=True)
+class FolderEntry:
+    """A folder as the model has it."""
+
+    mode: int
+    owner: tuple[int, int]
+    attributes: tuple[tuple[str, bytes], ...]
+
+
 class Disks(RuleBasedStateMachine):
     folder: Path
 
@@ -90,6 +106,9 @@ class Disks(RuleBasedStateMachine):
         self.model: dict[bytes, Entry] = {}
         #: What lies in the trash and has lost its place to another file since, the last one last.
         self.displaced: dict[bytes, list[Entry]] = {}
+        #: What each folder has been like: more than one where people made it again, after it had gone with its files.
+        #: Then it is as one of these, whichever of its files came back first.
+        self.folders: dict[bytes, list[FolderEntry]] = {}
         self.clock = 1_600_000_000_000_000_000
         self.libraries = []
         for side in ("left", "right"):
@@ -125,13 +144,22 @@ class Disks(RuleBasedStateMachine):
         attributes = (("user.tag", tag),) if tag else ()
         self.model[key] = Entry(CONTENTS[content], self.clock, mode, owner, attributes, inode)
 
+    @rule(side=sides, name=names, other=names)
     def link(self, side: str, name: bytes, other: bytes) -> None:
-        """One more name for a file that is there."""
+        """One more name for a file that is there, where none is, or none any more. Where a link has replaced the file,
+        that gets the name."""
         old, new = side.encode() + b"/" + name, side.encode() + b"/" + other
-        path = self.at(new)
-        if old in self.model and new not in self.model and path is not None:
-            os.link(self.whole(old), path)
-            self.model[new] = self.model[old]
+        if not os.path.lexists(self.whole(old)) or os.path.lexists(self.whole(new)):
+            return
+        inode = os.stat(self.whole(old)).st_ino
+        entry = next((each for each in self.model.values() if each.inode == inode), None)
+        path = None if entry is None else self.at(new)
+        if entry is None or path is None:
+            return  # its file was deleted, and lives on as a link of which the model knows nothing
+        if new in self.model:
+            self.displaced.setdefault(new, []).append(self.model[new])
+        os.link(self.whole(old), path)
+        self.model[new] = entry
 
     @rule(name=names, side=sides)
     def delete(self, name: bytes, side: str) -> None:
@@ -193,9 +221,11 @@ class Disks(RuleBasedStateMachine):
         assert not Act.objects.filter(status__in=Act.LIVING).exists()
 
     def edit(self, edits: list[Edit]) -> None:
-        for is_written, side, name, content in edits:
-            if is_written:
+        for verb, side, name, content, other in edits:
+            if verb == "write":
                 self.write(side, name, content)
+            elif verb == "link":
+                self.link(side, name, other)
             else:
                 self.delete(name, side)
 
@@ -231,14 +261,28 @@ class Disks(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         # So that every example ends with something to undo.
-        self.carry_out((RULES[0], "trash", True), [], [])
+        with _folders_removed() as removed:
+            self.carry_out((RULES[0], "trash", True), [], [])
         self.nothing_is_lost()
+        self.undo_last(removed)
         self.undo_all()
         left = list(TrashItem.objects.filter(status="trashed").values_list("plan_file__relative_path", "reason_code"))
         assert self.tree() == self.model, f"still in the trash: {left}"
         # Only what somebody has put something else in the place of is left there.
         assert {reason for _, reason in left} <= {"PLACE_TAKEN"}
+        found = {key: _folder_entry(self.whole(key)) for key in self.folders_there()}
+        assert found.keys() == self.folders.keys()
+        assert {key: entry for key, entry in found.items() if entry not in self.folders[key]} == {}
         shutil.rmtree(self.root)
+
+    def undo_last(self, removed: dict[bytes, int]) -> None:
+        """Folders that went with the last act have their times again, to the nanosecond, when it is undone."""
+        last = Act.objects.filter(verb="act").order_by("-pk").first()
+        if last is None or not TrashItem.objects.filter(act=last, status="trashed").exists():
+            return
+        ask_undo({"plan": last.plan_id}, actor="test")
+        drain_all("jobs")
+        assert {path: os.stat(path).st_mtime_ns for path in removed} == removed
 
     # --- Helpers --------------------------------------------------------------------------------------------
     def whole(self, key: bytes) -> bytes:
@@ -247,11 +291,33 @@ class Disks(RuleBasedStateMachine):
     def at(self, key: bytes) -> Path | None:
         """Where a new file of that name can be; its folder is made again where it was taken away."""
         path = Path(os.fsdecode(self.whole(key)))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            return None
+        above = key.split(b"/")[:-1]
+        for depth in range(2, len(above) + 1):
+            self.make_folder(b"/".join(above[:depth]))
         return None if path.is_dir() else path
+
+    def make_folder(self, key: bytes) -> None:
+        if os.path.lexists(self.whole(key)):
+            return
+        self.clock += 1_000_000_007
+        path, owner = self.whole(key), OWNERS[self.clock % len(OWNERS)]
+        mode = FOLDER_MODES[self.clock % len(FOLDER_MODES)]
+        tag = (("user.tag", b"%d" % (self.clock % 3)),) if self.clock % 2 else ()
+        os.mkdir(path)
+        os.chown(path, *owner)
+        os.chmod(path, mode)
+        for name, value in tag:
+            os.setxattr(path, name, value)
+        self.folders.setdefault(key, []).append(FolderEntry(mode, owner, tag))
+
+    def folders_there(self) -> Iterator[bytes]:
+        """Below the libraries, and in no trash."""
+        for side in ("left", "right"):
+            for folder, folders, _ in os.walk(self.whole(side.encode())):
+                if b".dedupfs-trash" in folders:
+                    folders.remove(b".dedupfs-trash")
+                for name in folders:
+                    yield os.path.join(folder, name)[len(os.fsencode(self.root)) + 1 :]
 
     def tree(self) -> dict[bytes, Entry]:
         return dict(_entries(os.fsencode(self.root)))
@@ -271,6 +337,30 @@ def _entries(root: bytes) -> Iterator[tuple[bytes, Entry]]:
             yield path[len(root) + 1 :], entry
 
 
+def _folder_entry(path: bytes) -> FolderEntry:
+    info = os.stat(path)
+    attributes = tuple((each, os.getxattr(path, each)) for each in sorted(os.listxattr(path)))
+    return FolderEntry(info.st_mode & 0o7777, (info.st_uid, info.st_gid), attributes)
+
+
+@contextmanager
+def _folders_removed() -> Iterator[dict[bytes, int]]:
+    """Paths and times of the folders that are taken away meanwhile, as they were right before that."""
+    found: dict[bytes, int] = {}
+    remove = steps.rmdir
+
+    def seen(name: bytes, *, dir_fd: int) -> None:
+        above = os.fsencode(os.readlink(f"/proc/self/fd/{dir_fd}"))
+        mtime_ns = os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mtime_ns
+        remove(name, dir_fd=dir_fd)
+        if b".dedupfs-trash" not in above.split(b"/") and name != b".dedupfs-trash":
+            found[above + b"/" + name] = mtime_ns
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "rmdir", seen)
+        yield found
+
+
 def _forget_rows() -> None:
     with transaction.atomic(), connections["default"].cursor() as cursor:
         cursor.execute("UPDATE library_files SET last_seen_scan_id = NULL")
@@ -281,6 +371,7 @@ def _forget_rows() -> None:
     Switches.objects.update_or_create(pk=1, defaults={"is_acting_allowed": True})
 
 
+@pytest.mark.timeout(3000)
 def test_whatever_people_do_meanwhile_nothing_is_lost(tmp_path: Path, settings: Settings) -> None:
     settings.YOUNG_HOURS, settings.ACT_GRACE_SECONDS = 0, 0
     Disks.folder = tmp_path
