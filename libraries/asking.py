@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from libraries import browsing, mounts
 from libraries.browsing import Inside
 from libraries.excluding import TRASH, TRASH_LOCK
+from libraries.first_file import Visible, WithoutFiles, without_files
 from libraries.names import to_bytes, to_text
 
 #: A sleeping disk needs up to ten seconds to turn; what takes longer is dead.
@@ -53,6 +54,8 @@ class Look:
     is_writable: bool = False
     #: Folder below the root where a filesystem begins → its name, as `LibraryState.filesystems` holds them.
     filesystems: Mapping[str, str] | None = None
+    #: What was asked for with `visible`: those of them that begin inside the root and hold no file.
+    without_files: WithoutFiles | None = None
     #: Folders below the root ("" is the root) whose trash holds something.
     trash_in: tuple[str, ...] = ()
     #: What was asked for with `below`.
@@ -65,6 +68,7 @@ class Look:
 class Question:
     """`where` asks only which place a path leads to; otherwise the folder itself is looked at.
 
+    `visible` asks also which disks inside hold no file that is visible to a scan.
     `trash` asks also for trash: at the root, at every mount inside, and in these folders, where mounts once were.
     `below` asks which folders lie in it, following no link on the way down from that root, and for nothing else.
     `loses` asks of these folders below it whether they let files go, following no link to them, and for nothing else.
@@ -75,6 +79,7 @@ class Question:
     trash: tuple[str, ...] | None = None
     below: bytes | None = None
     loses: tuple[str, ...] | None = None
+    visible: Visible | None = None
 
 
 def ask(
@@ -131,7 +136,14 @@ def _start() -> subprocess.Popen[bytes]:
 def _send(process: subprocess.Popen[bytes], questions: list[Question]) -> None:
     assert process.stdin is not None
     words = [
-        [to_text(each.path), each.where, each.trash, None if each.below is None else to_text(each.below), each.loses]
+        [
+            to_text(each.path),
+            each.where,
+            each.trash,
+            None if each.below is None else to_text(each.below),
+            each.loses,
+            each.visible and vars(each.visible),
+        ]
         for each in questions
     ]
     try:
@@ -209,6 +221,7 @@ def look(question: Question) -> Look:
         # The kernel says no for a filesystem that is mounted read-only too, even to root.
         is_writable=mounts.is_writable(real),
         filesystems=filesystems,
+        without_files=without_files(real, filter(None, filesystems), question.visible) if question.visible else None,
         trash_in=_trash_in(real, {*filesystems, *question.trash}) if question.trash is not None else (),
     )
 
@@ -263,8 +276,15 @@ def main() -> None:
     lock = Lock()
     words = json.loads(sys.stdin.buffer.read())
     questions = [
-        Question(to_bytes(path), where, trash, None if below is None else to_bytes(below), loses)
-        for path, where, trash, below, loses in words
+        Question(
+            to_bytes(path),
+            where,
+            trash,
+            None if below is None else to_bytes(below),
+            loses,
+            visible and Visible(**visible),
+        )
+        for path, where, trash, below, loses, visible in words
     ]
     threads = [
         Thread(target=_tell, args=(number, question, lock), daemon=True) for number, question in enumerate(questions)

@@ -49,6 +49,15 @@ def compare(remembered: Mapping[str, str], found: Mapping[str, str]) -> None:
         )
 
 
+def empty_inside(folder: str, library_name: str) -> NotTheSame:
+    """A disk inside that holds nothing any more, however small a part of the library it is."""
+    return NotTheSame(
+        EMPTY,
+        f"The disk below the folder {to_display(folder)} of {library_name} is empty, where files were before. Is it the"
+        " right one? If it is meant to be empty, scan once and accept what is missing.",
+    )
+
+
 class InnerMounts:
     """Folders inside of a library where another filesystem begins, until the walk has found a file below them."""
 

@@ -29,7 +29,7 @@ from libraries.listening import files_changed
 from libraries.losing import GoneTooMany, Looking, Losing, knows_files_below
 from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.mounts import filesystems, is_writable
-from libraries.names import to_bytes, to_display
+from libraries.names import to_bytes
 from libraries.readers import Done, Event, Failed, ReaderPool, reader_count
 from libraries.reading import SMALL_BYTES, SeenRow, Trouble
 from libraries.storing import Stamp, Store
@@ -340,15 +340,10 @@ class LibraryScan:
         mount_guard.compare(self.filesystems, filesystems(self.root))
 
     def _check_inner_mounts(self) -> None:
-        """A disk inside that holds nothing any more, however small a part of the library it is."""
         looking = Looking(self.library, self.troubles)
         for folder in sorted(self.inner.without_files):
             if looking.had_files_below(folder):
-                raise mount_guard.NotTheSame(
-                    mount_guard.EMPTY,
-                    f"The disk below the folder {to_display(folder)} of {self.library.name} is empty, where files were"
-                    " before. Is it the right one? If it is meant to be empty, scan once and accept what is missing.",
-                )
+                raise mount_guard.empty_inside(folder, self.library.name)
 
     def _lose_the_gone(self) -> None:
         if self.is_first:

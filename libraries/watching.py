@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Q
@@ -17,12 +17,16 @@ from jobs.models import Job
 from libraries import asking
 from libraries.asking import Look, Question
 from libraries.changing import ITEM
+from libraries.first_file import Visible
+from libraries.losing import Looking
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanSession
-from libraries.mount_guard import NotTheSame, compare, looked_after
+from libraries.mount_guard import NotTheSame, compare, empty_inside, looked_after
 from libraries.names import to_bytes
+from libraries.reading import Trouble
 from logbook.models import write_event
 
 Mount = LibraryState.Mount
+TROUBLED = (Mount.ABSENT, Mount.EMPTY, Mount.DIFFERENT)
 DOES_NOT_ANSWER = "It does not answer: its disk hangs, or its share is gone."
 SESSION_LEFT = "The scan was broken off: its job no longer runs."
 
@@ -66,20 +70,33 @@ def look_at_all() -> int:
     All are asked at once and each has the same time, so a dead disk holds up no other.
     """
     libraries = list(LibraryRoot.objects.using(EXECUTOR).kept())
-    questions = {each.pk: Question(to_bytes(each.root_path)) for each in libraries}
-    looks = asking.ask(questions, give_up=stopping.is_requested)
+    troubled = set(LibraryState.objects.using(EXECUTOR).filter(mount__in=TROUBLED).values_list("pk", flat=True))
+    looks = asking.ask(
+        {each.pk: _question(each, is_troubled=each.pk in troubled) for each in libraries},
+        give_up=stopping.is_requested,
+    )
     if stopping.is_requested():
         return 0  # what was not answered may only have been asked too late
     return sum(_note(library, looks[library.pk]) for library in libraries)
 
 
+def _question(library: LibraryRoot, *, is_troubled: bool) -> Question:
+    """Disks inside are looked into only while something is wrong: before, that is a scan's, and may wake them up."""
+    patterns = tuple(library.exclude_patterns.splitlines())
+    visible = Visible(patterns, library.min_size_bytes) if is_troubled else None
+    return Question(to_bytes(library.root_path), visible=visible)
+
+
 def _note(library: LibraryRoot, look: Look | None) -> bool:
+    empty = _empty_inside(library, look)
     with transaction_on("look"):
         states = LibraryState.objects.using(EXECUTOR).filter(library_id=library.pk)
         state = states.select_for_update().first()
         held = look is not None and look.is_empty and _held_files(library)
         remembered = looked_after(state.filesystems if state else {}, library.exclude_patterns)
         verdict = judge(look, remembered, held_files=held)
+        if verdict.mount == Mount.PRESENT and state is not None and state.mount in TROUBLED:
+            verdict = replace(verdict, **_still(state, look, empty))
         found: dict[str, Any] = {"mount": verdict.mount, "mount_note": verdict.note, "is_writable": verdict.is_writable}
         if verdict.mount == Mount.PRESENT and look and not (state and state.filesystems):
             # seen for the first time, as libraries that were adopted are
@@ -90,6 +107,28 @@ def _note(library: LibraryRoot, look: Look | None) -> bool:
             states.update(checked_at=Now(), updated_at=Now(), **found)
         _tell(library, state.mount if state else Mount.UNKNOWN, verdict)
     return verdict.mount == Mount.PRESENT
+
+
+def _empty_inside(library: LibraryRoot, look: Look | None) -> str:
+    """What a scan would say of the first disk inside that holds no file, where the index has some; or nothing."""
+    for folder, unread in ((look and look.without_files) or {}).items():
+        if unread is None:
+            continue  # nobody knows
+        looking = Looking(library, [Trouble(path, True, "") for path in unread])
+        if looking.had_files_below(folder):
+            return str(empty_inside(folder, library.name))
+    return ""
+
+
+def _still(state: LibraryState, look: Look | None, empty: str) -> dict[str, Any]:
+    """What stays wrong with a library that seems to be there again: a scan said so, and only what a scan would see
+    takes that back."""
+    if empty:
+        return {"mount": Mount.EMPTY, "note": empty}
+    found = look.without_files if look else None
+    # A scan has just found it, when nobody had asked; or there was no time to look through all of a disk.
+    is_unknown = found is None or (state.mount == Mount.EMPTY and None in found.values())
+    return {"mount": Mount(state.mount), "note": state.mount_note} if is_unknown else {}
 
 
 def _create(library: LibraryRoot, found: dict[str, Any]) -> None:

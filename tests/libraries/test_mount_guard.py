@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.models import Job
-from libraries import adding, changing, watching
-from libraries.models import LibraryRoot, LibraryState
+from libraries import adding, asking, changing, first_file, watching
+from libraries.asking import Look, Question
+from libraries.models import LibraryFile, LibraryRoot, LibraryState
 from libraries.mount_guard import looked_after
 from libraries.names import to_text
+from logbook.models import LogbookEvent
 from tests.libraries.dead_disk import mounted
 from tests.libraries.scans import missing, present, scan, scanned, state_of
 from tests.tree import tree
@@ -155,3 +160,103 @@ def test_another_disk_in_a_folder_that_is_left_out_does_not_take_the_place_of_th
     assert ended(scan(library)) == ("failed", "LIBRARY_DIFFERENT")
     assert ended(scan(library, accept_missing=True)) == COMPLETED
     assert state_of(library).filesystems[INNER] == "tmpfs:another disk"
+
+
+# --- A disk that came up empty ----------------------------------------------------------------------------
+@pytest.fixture
+def emptied(disk: Disk, root: Path) -> LibraryRoot:
+    """A library whose last scan has found the disk inside of it empty."""
+    disk.mount(a=b"12", b=b"12")
+    library = scanned(root, exclude_patterns="*.tmp", min_size_bytes=1)
+    disk.unmount()
+    disk.mount()
+    assert ended(scan(library)) == ("failed", "LIBRARY_EMPTY")
+    return library
+
+
+def test_a_disk_inside_that_is_empty_is_told_of_until_it_holds_files_again(emptied: LibraryRoot, disk: Disk) -> None:
+    note = state_of(emptied).mount_note
+    assert INNER in note
+    tree(disk.point, {"lost+found/x.tmp": b"left out", "of no size": b"", "deep/er/.keep": b""})
+    (disk.point / "link").symlink_to("/etc/hostname")
+    for _ in range(2):
+        assert looked_at(emptied) == Mount.EMPTY
+        assert (state_of(emptied).mount_note, state_of(emptied).is_writable) == (note, True)
+    assert not LogbookEvent.objects.filter(event_type="mount").exists(), "nothing has changed"
+    assert ended(scan(emptied)) == ("failed", "LIBRARY_EMPTY"), "a scan says the same"
+    tree(disk.point, {"deep/er/back": b"12"})
+    assert looked_at(emptied) == Mount.PRESENT
+    assert ended(scan(emptied)) == COMPLETED
+
+
+def test_an_empty_disk_that_was_unmounted_in_between_is_no_better(emptied: LibraryRoot, disk: Disk) -> None:
+    note = state_of(emptied).mount_note
+    disk.unmount()
+    assert looked_at(emptied) == Mount.DIFFERENT
+    disk.mount()
+    assert looked_at(emptied) == Mount.EMPTY
+    assert state_of(emptied).mount_note == note
+    disk.unmount()
+    disk.mount(a=b"12")
+    assert looked_at(emptied) == Mount.PRESENT
+
+
+@pytest.mark.parametrize("answer", ["accepted", "left out"])
+def test_a_person_s_answer_settles_it(emptied: LibraryRoot, answer: str) -> None:
+    if answer == "accepted":
+        assert ended(scan(emptied, accept_missing=True)) == COMPLETED
+    else:
+        change(emptied, "*.one")
+    assert looked_at(emptied) == Mount.PRESENT
+
+
+def ask_here(questions: Mapping[int, Question], **_: Any) -> dict[int, Look | None]:
+    """In the test's own process, where it can be meddled with."""
+    return {key: asking.look(question) for key, question in questions.items()}
+
+
+def test_what_could_not_be_looked_through_in_time_changes_nothing(
+    emptied: LibraryRoot, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(disk.point, {"back": b"12"})
+    monkeypatch.setattr(asking, "ask", ask_here)
+    monkeypatch.setattr(first_file, "SECONDS", -1.0)
+    assert looked_at(emptied) == Mount.EMPTY
+
+
+def test_what_is_below_a_folder_that_can_not_be_read_may_be_there(
+    emptied: LibraryRoot, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan does not call the disk empty then, either; but it does where the index has files beside that folder."""
+    (disk.point / "locked").mkdir()
+    plain = os.scandir
+
+    def locked(path: Any) -> Any:
+        if isinstance(path, bytes) and path.endswith(b"/locked"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return plain(path)
+
+    monkeypatch.setattr(asking, "ask", ask_here)
+    monkeypatch.setattr(os, "scandir", locked)
+    assert looked_at(emptied) == Mount.EMPTY
+    for file in LibraryFile.objects.filter(relative_path__startswith=INNER):
+        file.relative_path = f"{INNER}/locked/{file.pk}"
+        file.save(update_fields=["relative_path"])
+    assert looked_at(emptied) == Mount.PRESENT
+
+
+def test_what_a_scan_found_during_a_look_is_not_overwritten_by_it(
+    emptied: LibraryRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it was asked the library was well, so nobody looked into the disk inside."""
+    LibraryState.objects.update(mount=Mount.PRESENT)
+    plain = asking.ask
+
+    def slow(questions: Any, **options: Any) -> Any:
+        answers = plain(questions, **options)
+        LibraryState.objects.update(mount=Mount.EMPTY, mount_note="a scan found it")
+        return answers
+
+    monkeypatch.setattr(asking, "ask", slow)
+    assert looked_at(emptied) == Mount.EMPTY
+    assert state_of(emptied).mount_note == "a scan found it"
