@@ -48,9 +48,12 @@ def restore_database(backup: Path) -> Restored:
     try:
         with hold_state(Path(settings.STATE_ROOT)):
             if connection.vendor != "sqlite":
-                return _restore_postgresql(connection, backup)
-            connections.close_all()
-            return _restore_sqlite(backup, Path(str(connection.settings_dict["NAME"])))
+                restored = _restore_postgresql(connection, backup)
+            else:
+                connections.close_all()
+                restored = _restore_sqlite(backup, Path(str(connection.settings_dict["NAME"])))
+            after_restore.forget_files(Path(settings.STATE_ROOT))
+            return restored
     except StateHeld as error:
         raise RestoreRefused(f"DedupFS is running (process {error.holder}); stop it first") from None
     except OSError as error:

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from accounts.models import Role
+from database import after_restore
 from duplicates import folder_pairs, listing
 from frame import slow_figures
 from tests.pages import logged_in
@@ -105,6 +106,8 @@ def _empty_watched_tables_first(request: pytest.FixtureRequest) -> Iterator[None
         yield
         return
     request.getfixturevalue("transactional_db")
+    # Each test has an empty database, and what was witnessed of another one's is not in it.
+    after_restore.forget_files(Path(settings.STATE_ROOT))
     yield
     if connections["default"].vendor == "sqlite":
         with transaction.atomic(), connections["default"].cursor() as cursor:

@@ -26,7 +26,7 @@ from jobs.working import Work
 from libraries.listening import files_changed
 from libraries.names import to_display, to_text
 from libraries.reading import signed
-from trash import ending, item_storing
+from trash import ending, item_storing, witness
 from trash.acting_on_file import FileActing, Provers
 from trash.checking_items import Ground
 from trash.clerk import Clerk
@@ -92,6 +92,8 @@ class Acting:
     def run(self) -> None:
         refuse_older_database(self.act)
         self.preparing.begin()
+        # By this an older database is noticed, whatever becomes of what is done from here on.
+        witness.keep()
         self.work.advance(self.met, self.act.file_count, doing=f"plan {self.plan.pk}")
         with self.proof:
             self._work_through()

@@ -16,7 +16,7 @@ from jobs.executing import Outcome
 from jobs.models import Job
 from jobs.working import Work
 from libraries.errors import Refused
-from trash import settling
+from trash import settling, witness
 from trash.acting import Acting
 from trash.emptying import Emptying
 from trash.errors import ActFailed, ActVoid
@@ -40,9 +40,10 @@ def carry_out(work: Work[Job]) -> Outcome | None:
         return _ended(act)  # it died after the act had ended, before anybody noted that its job had
     try:
         with held(doing=str(act)) as lock:
+            is_older = witness.heed()
             settling.settle_all()
             act.refresh_from_db(using=EXECUTOR)
-            return _run(work, act, lock)
+            return _ended(act) if is_older else _run(work, act, lock)
     except Busy as reason:
         raise giving_way(reason) from None
     except LeaseLost:
@@ -56,6 +57,7 @@ def _run(work: Work[Job], act: Act, lock: Held) -> Outcome | None:
             Acting(work, act, lock).run()
         else:
             _begin(work, act)
+            witness.keep()
             (Undoing if act.verb == Act.Verb.UNDO else Emptying)(work, act).run()
             settling.end_settled(lock, act, Act.Status.COMPLETED, "", work=work)
     except ActFailed as error:

@@ -65,6 +65,7 @@ def test_restore_puts_the_backup_in_place_and_keeps_the_database_of_before(
     installation: Installation, backup: Path
 ) -> None:
     installation.database.chmod(0o640)
+    (installation.state / "acts.witness").write_text("{}")  # of the database of before
     done = installation.manage("restore", str(backup), "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -75,6 +76,7 @@ def test_restore_puts_the_backup_in_place_and_keeps_the_database_of_before(
     assert installation.database.stat().st_mode & 0o777 == 0o640
     assert not [name for name in installation.names() if name.startswith(".") or name.endswith(("-wal", "-shm"))]
     assert sound(installation.database)
+    assert "acts.witness" not in installation.names()
 
 
 def test_restore_is_told_in_the_logbook(installation: Installation, backup: Path) -> None:
