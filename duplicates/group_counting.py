@@ -28,10 +28,10 @@ _SAME = "{0}.hash_algorithm = {1}.hash_algorithm AND {0}.content_hash = {1}.cont
 _IS_PRESENT = "f.content_hash IS NOT NULL AND NOT f.is_missing AND NOT f.needs_hash"
 #: The files of some digests. By a LEFT JOIN: for any other SQLite may read the whole index for a Bloom filter.
 _THEIR_FILES = f"t LEFT JOIN library_files f ON {_SAME.format('f', 't')} AND {_IS_PRESENT}"
-#: Most digests are one file's, or nobody's: the index alone says which, without a look at the files' rows.
+#: Most digests are one present file's, or nobody's: the index alone says which, without a look at the files' rows.
 _HAS_SEVERAL = (
-    f"(SELECT COUNT(*) FROM (SELECT 1 FROM library_files s WHERE {_SAME.format('s', 't')}"
-    " AND s.content_hash IS NOT NULL LIMIT 2) two) > 1"
+    f"(SELECT COUNT(*) FROM (SELECT 1 FROM library_files f WHERE {_SAME.format('f', 't')} AND {_IS_PRESENT} LIMIT 2)"
+    " two) > 1"
 )
 #: One row for each digest. It is the whole truth where every file has one name; not where the links are unknown, or
 #: where so many files are spread over libraries that the list of them would be long.

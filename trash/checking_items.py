@@ -141,6 +141,8 @@ class Ground(OpenFolders[Folder]):
 
     def is_limited(self, files: Iterable[Planned]) -> bool:
         """Whether somebody has limited how quick the libraries of these files, or of those that stay, may be read."""
+        if not any(self._limits.values()):
+            return False
         libraries = {key for file in files for key in (file.library_id, file.keeper.library_id)}
         return any(map(self.limit_of, libraries))
 

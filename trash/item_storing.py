@@ -34,18 +34,19 @@ LIVING = ", ".join(repr(status.value) for status in Act.LIVING)
 OPEN = ", ".join(repr(status.value) for status in TrashItem.OPEN)
 _NOW = {"sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'now')", "postgresql": "STATEMENT_TIMESTAMP()"}
 
-#: What is known of a file is looked up for each by itself. As a join, PostgreSQL goes by what it knows of how many rows
-#: an act has, which is as old as its last look at the table: one that is in full swing was gone through for each file.
 _NEXT = """
 SELECT * FROM (
   SELECT v.id, v.file_id, v.library_id, v.relative_path, v.size_bytes, v.mtime_ns, v.inode, v.hash_algorithm,
          v.content_hash, v.action, k.id AS keeper_id, k.file_id AS keeper_file_id, k.library_id AS keeper_library_id,
          k.relative_path AS keeper_path, k.size_bytes AS keeper_size, k.mtime_ns AS keeper_mtime_ns,
-         k.inode AS keeper_inode,
-         (SELECT t.status FROM trash_items t WHERE t.act_id = %s AND t.plan_file_id = v.id) AS known
+         k.inode AS keeper_inode, {known} AS known
     FROM plan_files v JOIN plan_files k ON k.id = v.keeper_id
    WHERE v.plan_id = %s AND v.id > %s AND v.role = 'remove' AND NOT v.is_out) AS going
  WHERE known IS NULL OR known = 'intended' ORDER BY id LIMIT %s"""
+#: What is known of a file is looked up for each by itself. As a join, PostgreSQL goes by what it knows of how many rows
+#: an act has, which is as old as its last look at the table: one that is in full swing was gone through for each file.
+_KNOWN = "(SELECT t.status FROM trash_items t WHERE t.act_id = %s AND t.plan_file_id = v.id)"
+_LAST_KNOWN = "SELECT MAX(plan_file_id) FROM trash_items WHERE act_id = %s"
 _INTENTS = (
     "trash_items (act_id, plan_file_id, status, reason_code, reason, library_id, path_key, trash_folder, device, inode)"
 )
@@ -63,11 +64,14 @@ UPDATE trash_items SET status = %s, reason_code = %s, reason = %s, linked_inode 
 _TRASHED = """
 UPDATE trash_items SET status = 'trashed', acted_at = {now}
  WHERE act_id = %s AND status = 'intended' AND plan_file_id {among}"""
-#: By its id and its place: a scan may have given the row to another path meanwhile.
+#: By its id and its place: a scan may have given the row to another path meanwhile. In the order of their own ids, in
+#: which they lie: in that of the plan SQLite would look for nearly each of them on another page.
 _MISSING = """
-UPDATE library_files SET is_missing = {true}, updated_at = {now} FROM plan_files p
- WHERE p.id {among} AND library_files.id = p.file_id AND library_files.library_id = p.library_id
-   AND library_files.relative_path = p.relative_path"""
+UPDATE library_files SET is_missing = {true}, updated_at = {now}
+ WHERE id {among} AND EXISTS (
+   SELECT 1 FROM plan_files p
+    WHERE p.plan_id = (SELECT plan_id FROM acts WHERE id = %s) AND p.file_id = library_files.id
+      AND p.library_id = library_files.library_id AND p.relative_path = library_files.relative_path)"""
 _LINKED = """
 UPDATE library_files SET inode = %s, device = %s, mtime_ns = %s, hashed_mtime_ns = %s, ctime_ns = %s, nlink = %s,
        updated_at = {now}
@@ -94,14 +98,15 @@ class Counted:
     trashed_bytes: int = 0
     seconds: float = 0.0
 
-    def add(self, status: str, size: int) -> None:
+    def add(self, status: str, size: int, files: int = 1) -> None:
+        """Files of which the same has become, and their size."""
         self.bytes += size
         if status == SKIPPED:
-            self.skipped += 1
+            self.skipped += files
             return
-        self.done += 1
+        self.done += files
         if status == TRASHED:
-            self.trashed += 1
+            self.trashed += files
             self.trashed_bytes += size
 
 
@@ -119,7 +124,11 @@ def next_files(act: Act, after: int, most: int) -> Generator[Planned, None, None
     """The next files of the plan of which nothing is recorded yet, in the order of the plan: equal ones together. They
     are looked up as they are taken; whoever has enough closes it."""
     with connections[EXECUTOR].cursor() as cursor:
-        cursor.execute(_NEXT, [act.pk, act.plan_id, after, most])
+        cursor.execute(_LAST_KNOWN, [act.pk])
+        (last,) = cursor.fetchone()
+        # Only where it is taken up again: nothing is known of files behind the last of which anything is.
+        known = [act.pk] if last is not None and last > after else []
+        cursor.execute(_NEXT.format(known=_KNOWN if known else "NULL"), [*known, act.plan_id, after, most])
         while rows := cursor.fetchmany(_TOGETHER):
             yield from map(_planned, rows)
 
@@ -169,38 +178,53 @@ def _inode(info: os.stat_result | None) -> tuple[int | None, int | None]:
 
 
 # --- Outcomes ---------------------------------------------------------------------------------------------
-def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> None:
-    """Write what became of files that were intended, and what the index knows of them from now on."""
-    skipped = [(each.code, each.reason, act_id, each.item.id) for each in outcomes if each.status == SKIPPED]
-    done = [each for each in outcomes if each.status != SKIPPED]
-    plain = [each.item.id for each in done if each.is_plain]
-    rows = [
+def store_outcomes(act_id: int, outcomes: Sequence[Done]) -> Counted:
+    """Write what became of files that were intended, and what the index knows of them from now on; return what that
+    adds to the figures."""
+    plain = [each.item for each in outcomes if each.is_plain]
+    others = [each for each in outcomes if not each.is_plain] if len(plain) < len(outcomes) else []
+    now = _moment()
+    if _store_plain(act_id, plain, now) + _store_others(act_id, others, now) != len(outcomes):
+        raise LeaseLost(f"act {act_id}: somebody else has settled files that were in hand")
+    gone = [each.item for each in others if each.status != SKIPPED and each.linked is None]
+    _store_index(act_id, [*plain, *gone], [each for each in others if each.linked is not None], now)
+    counted = Counted()
+    counted.add(TRASHED, sum([item.size for item in plain]), len(plain))
+    for each in others:
+        counted.add(each.status, each.item.size)
+    return counted
+
+
+def _store_plain(act_id: int, items: Sequence[Planned], now: str) -> int:
+    if not items:
+        return 0
+    with connections[EXECUTOR].cursor() as cursor:
+        cursor.execute(_written(_TRASHED, now), [act_id, keys(EXECUTOR, [item.id for item in items])])
+        return int(cursor.rowcount)
+
+
+def _store_others(act_id: int, others: Sequence[Done], now: str) -> int:
+    skipped = [(each.code, each.reason, act_id, each.item.id) for each in others if each.status == SKIPPED]
+    done = [
         (each.status, each.code, each.reason, each.linked and signed(each.linked.st_ino),
          *(each.stray or (None, None, None)), act_id, each.item.id)
-        for each in done
-        if not each.is_plain
+        for each in others
+        if each.status != SKIPPED
     ]  # fmt: skip
-    changed, now = 0, _moment()
+    changed = 0
     with connections[EXECUTOR].cursor() as cursor:
-        for sql, some in ((_SKIP, skipped), (_DONE, rows)):
+        for sql, some in ((_SKIP, skipped), (_DONE, done)):
             if some:
                 cursor.executemany(_written(sql, now), some)
                 changed += cursor.rowcount
-        if plain:
-            cursor.execute(_written(_TRASHED, now), [act_id, keys(EXECUTOR, plain)])
-            changed += cursor.rowcount
-    if changed != len(outcomes):
-        raise LeaseLost(f"act {act_id}: somebody else has settled files that were in hand")
-    _store_index(done, now)
+    return changed
 
 
-def _store_index(done: Sequence[Done], now: str) -> None:
+def _store_index(act_id: int, gone: Sequence[Planned], linked: Sequence[Done], now: str) -> None:
     """Only what is certain: whoever is linked has the content of the file that stays, so its digest holds."""
-    gone = [each.item.id for each in done if each.linked is None]
-    linked = [each for each in done if each.linked is not None]
     with connections[EXECUTOR].cursor() as cursor:
         if gone:
-            cursor.execute(_written(_MISSING, now), [keys(EXECUTOR, gone)])
+            cursor.execute(_written(_MISSING, now), [keys(EXECUTOR, [item.file_id for item in gone]), act_id])
         if linked:
             cursor.executemany(_written(_LINKED, now), [_linked_row(each) for each in linked])
 

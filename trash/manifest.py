@@ -34,14 +34,22 @@ def head_line(*, key: str, plan: int | None, approved_by: str, approved_at: str,
 
 
 def item_line(
-    name: bytes, path: bytes, info: os.stat_result, *, digest: str, action: str, keeper: str, attributes: dict[str, str]
+    number: int,
+    path: bytes,
+    text: str,
+    info: os.stat_result,
+    *,
+    digest: str,
+    action: str,
+    keeper: str,
+    attributes: dict[str, str],
 ) -> str:
-    """A file: its name in the trash, where it came from, and what it was like. There may be a million, so the line is
-    put together by hand."""
+    """A file: its name in the trash, where it came from, as bytes and as the text that is stored, and what it was like.
+    There may be a million, so the line is put together by hand."""
     return (
-        f'{{"item":{int(name)},"path_hex":"{path.hex()}","path":{_text(shown(to_text(path)))},"size":{info.st_size},'
+        f'{{"item":{number},"path_hex":"{path.hex()}","path":{quoted(text)},"size":{info.st_size},'
         f'"mtime_ns":{info.st_mtime_ns},"mode":{info.st_mode & 0o7777},"uid":{info.st_uid},"gid":{info.st_gid},'
-        f'"inode":{info.st_ino},"digest":{_text(digest)},"action":{_text(action)},"keeper":{_text(shown(keeper))},'
+        f'"inode":{info.st_ino},"digest":"{digest}","action":"{action}","keeper":{quoted(keeper)},'
         f'"attributes":{_encode(attributes) if attributes else "{}"}}}'
     )
 
@@ -66,9 +74,9 @@ def folder_line(path: bytes, info: os.stat_result, attributes: dict[str, str]) -
     )
 
 
-def shown(text: str) -> str:
-    """As people read it. Most names need nothing for that."""
-    return text if text.isascii() and text.isprintable() else to_display(text)
+def quoted(text: str) -> str:
+    """As people read it, in JSON. Most names need nothing for that."""
+    return _text(text if text.isprintable() else to_display(text))
 
 
 def written(lines: Iterable[str]) -> bytes:

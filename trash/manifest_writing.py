@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from duplicates.models import Action, group_key
+from libraries.names import to_bytes
 from trash import manifest
 from trash.errors import ActFailed
 from trash.folders import Trash
@@ -13,16 +14,18 @@ from trash.planned import Intent
 from trash.refusing import refused
 
 
-def lines_of(intents: Iterable[Intent], root: bytes, trash_folder: bytes) -> list[str]:
+def lines_of(intents: Iterable[Intent], root: bytes, trash_folder: str) -> list[str]:
     """What the manifest says of files that go into one trash; their paths there start at the folder that holds it."""
-    root, above = root + b"/", len(trash_folder) + 1 if trash_folder else 0
+    root += b"/"
+    above, above_text = (len(to_bytes(trash_folder)) + 1, len(trash_folder) + 1) if trash_folder else (0, 0)
     lines = []
-    for item, path, _, info, *_ in intents:
+    for item, path, _, info, _, _ in intents:
         assert info is not None
         lines.append(
             manifest.item_line(
-                b"%d" % item.id,
+                item.id,
                 path[above:],
+                item.path[above_text:],
                 info,
                 digest=group_key(item.algorithm, item.digest),
                 action=item.action or Action.TRASH,

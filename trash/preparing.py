@@ -144,7 +144,7 @@ class Preparing:
         for each in batch.intents:
             by_trash.setdefault((each.item.library_id, each.trash_folder), []).append(each)
         for key, some in by_trash.items():
-            write(batch.trashes[key], lines_of(some, batch.ground.library(key[0]).root, to_bytes(key[1])))
+            write(batch.trashes[key], lines_of(some, batch.ground.library(key[0]).root, key[1]))
 
     def _next(self, after: int) -> list[Planned]:
         """So many files, and not too much to read."""
@@ -198,12 +198,12 @@ class Preparing:
     def _look(self, item: Planned, batch: Prepared) -> Intent:
         """What is cheap to know: what is refused here is neither intended nor read."""
         self.looks_at = path = to_bytes(item.path)
-        ground, (above, _, name) = batch.ground, item.path.rpartition("/")
+        ground, above, name = batch.ground, item.path.rpartition("/")[0], path.rpartition(b"/")[2]
         try:
             folder = ground.folder(item.library_id, above, "VICTIM_GONE")
             ground.refuse_by_policy(item, is_protected=folder.is_protected)
             try:
-                info = os.stat(to_bytes(name), dir_fd=folder.handle, follow_symlinks=False)
+                info = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
             except OSError as error:
                 raise refused(error, gone="VICTIM_GONE") from None
             if not S_ISREG(info.st_mode):

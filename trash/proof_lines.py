@@ -12,7 +12,7 @@ from django.db import connections
 from duplicates.models import group_key
 from libraries.models import LibraryRoot
 from libraries.names import to_bytes, to_display
-from trash.manifest import shown
+from trash.manifest import quoted
 from trash.models import Act
 from trash.planned import SKIPPED, TRASHED
 
@@ -95,7 +95,9 @@ class _Writer:
     """Lines of files. There may be a million, so each is put together by hand."""
 
     def __init__(self, act: Act, names: dict[int, str]) -> None:
-        self.approved_by, self.is_own = _text(act.authorised_by), act.verb == Act.Verb.ACT
+        self.approved_by = _text(act.authorised_by)
+        #: The status of a file to which nothing was done.
+        self.undone = SKIPPED if act.verb == Act.Verb.ACT else TRASHED
         self.names = {key: _text(name) for key, name in names.items()}
 
     def line(self, row: tuple[Any, ...]) -> str:
@@ -105,42 +107,31 @@ class _Writer:
             mtime_ns, algorithm, digest, why, keeper_library, keeper_path, keeper_size, keeper_mtime_ns, keeper_inode,
             keeper_digest, stray, *_,
         ) = row  # fmt: skip
-        because = f',"reason_code":{_text(code)},"reason":{_shown(reason)}' if code else ""
-        left = f',"left_at":{_text(left_at)}' if left_at else ""
-        at = _text(acted_at) if acted_at else "null"
-        compared = "true" if stray is None and self._is_compared(done, code) else "false"
+        because = f',"reason_code":{_text(code)},"reason":{quoted(reason)}' if code else ""
+        left = f',"left_at":"{left_at}"' if left_at else ""
+        at = f'"{acted_at}"' if acted_at else "null"
+        # A file to which nothing was done may not have been read: its digest is what the plan had. Nor was one whose
+        # place another file had taken, so that this one lies in the trash.
+        compared = "false" if done == self.undone or code in _OTHERS or stray is not None else "true"
         known = group_key(algorithm, digest)
         kept = known if keeper_digest == digest else group_key(algorithm, keeper_digest)
         return (
-            f'{{"item":{key},"done":{_often(done)},"action":{_often(action or "")},"why":{_often(why)}{because},'
+            f'{{"item":{key},"done":"{done}","action":"{action or ""}","why":{quoted(why)}{because},'
             f'"at":{at}{left},"approved_by":{self.approved_by},"compared":{compared},'
-            f'"file":{{{self._file(library, path)},"size":{size},"mtime_ns":{mtime_ns},"inode":{_number(inode)},'
-            f'"device":{_number(device)},"digest":"{known}","linked_inode":{_number(linked)},'
-            f'"trash_folder":{_often(folder)}}},'
-            f'"stays":{{{self._file(keeper_library, keeper_path)},"size":{keeper_size},"mtime_ns":{keeper_mtime_ns},'
-            f'"inode":{_number(keeper_inode)},"digest":"{kept}"}}}}'
+            f'"file":{{"library":{self._library(library)},"path":{quoted(path)},"path_hex":"{to_bytes(path).hex()}",'
+            f'"size":{size},"mtime_ns":{mtime_ns},"inode":{"null" if inode is None else inode},'
+            f'"device":{"null" if device is None else device},"digest":"{known}",'
+            f'"linked_inode":{"null" if linked is None else linked},"trash_folder":{_often(folder)}}},'
+            f'"stays":{{"library":{self._library(keeper_library)},"path":{quoted(keeper_path)},'
+            f'"path_hex":"{to_bytes(keeper_path).hex()}","size":{keeper_size},"mtime_ns":{keeper_mtime_ns},'
+            f'"inode":{"null" if keeper_inode is None else keeper_inode},"digest":"{kept}"}}}}'
         )
 
-    def _is_compared(self, done: str, code: str) -> bool:
-        """A file to which nothing was done may not have been read: its digest is what the plan had. Nor was one whose
-        place another file had taken, so that this one lies in the trash."""
-        is_done = done != (SKIPPED if self.is_own else TRASHED)
-        return is_done and code not in _OTHERS
-
-    def _file(self, library_id: int, path: str) -> str:
-        name = self.names.get(library_id) or f'"{library_id}"'
-        return f'"library":{name},"path":{_shown(path)},"path_hex":"{to_bytes(path).hex()}"'
+    def _library(self, key: int) -> str:
+        return self.names.get(key) or f'"{key}"'
 
 
 @lru_cache(64)
 def _often(text: str) -> str:
-    """Reasons and folders of which there are few."""
-    return _shown(text)
-
-
-def _shown(text: str) -> str:
-    return _text(shown(text))
-
-
-def _number(value: int | None) -> str:
-    return "null" if value is None else str(value)
+    """Folders of which there are few."""
+    return quoted(text)

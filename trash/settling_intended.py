@@ -22,7 +22,6 @@ from libraries.names import to_bytes
 from libraries.reading import open_file, open_folder, signed
 from trash import item_storing, moving, steps
 from trash.folders import Trash, info_of, open_trash
-from trash.item_storing import Counted
 from trash.locking import Held
 from trash.models import Act, TrashItem
 from trash.moving import Place as At
@@ -96,11 +95,7 @@ def _record(rows: list[TrashItem], outcomes: list[Outcome], *, is_over: bool) ->
     with item_storing.recording():
         for act_id in acts:
             mine = [found for row, found in done if row.act_id == act_id]
-            counted = Counted()
-            for found in mine:
-                counted.add(found.status, found.item.size)
-            item_storing.store_outcomes(act_id, mine)
-            item_storing.count(act_id, counted)
+            item_storing.count(act_id, item_storing.store_outcomes(act_id, mine))
         TrashItem.objects.using(EXECUTOR).filter(pk__in=undone, status=TrashItem.Status.INTENDED).delete()
     return len(done) + len(undone)
 

@@ -142,8 +142,9 @@ def _note(act: Act, trash: Trash, name: bytes, path: bytes, own: Found, file: Pl
         )
     lines.append(
         manifest.item_line(
-            name,
+            int(name),
             path,
+            to_text(path),
             own.info,
             digest=group_key(file.hash_algorithm, file.content_hash),
             action=str(file.action),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from libraries.names import to_text
 from tests.trash.folder import new_trash
 from trash import folders, manifest
 from trash.folders import open_trash, trash_folder_of
@@ -79,7 +80,7 @@ def test_the_manifest_survives_being_cut_off(tmp_path: Path) -> None:
 def test_paths_in_the_manifest_lead_back_to_their_bytes(tmp_path: Path) -> None:
     path = b"caf\xe9/a\nb/\xff"
     line = manifest.item_line(
-        b"7", path, tmp_path.stat(), digest="blake3:00", action="trash", keeper="k", attributes={}
+        7, path, to_text(path), tmp_path.stat(), digest="blake3:00", action="trash", keeper="k", attributes={}
     )
     (read,) = manifest.read(manifest.written([line]).splitlines())
     assert bytes.fromhex(read["path_hex"]) == path

@@ -15,6 +15,7 @@ import pytest
 from blake3 import blake3
 from pytest_django import Settings
 
+from libraries.names import to_text
 from trash import from_manifest, manifest
 from trash.from_manifest import BadTrash, Told, undo_from
 
@@ -43,7 +44,7 @@ class Made:
         file.write_bytes(content)
         digest = f"blake3:{blake3(content).hexdigest()}"
         line = manifest.item_line(
-            str(number).encode(), path, file.stat(), digest=digest, action="trash", keeper="a", attributes={}
+            number, path, to_text(path), file.stat(), digest=digest, action="trash", keeper="a", attributes={}
         )
         self.lines.append({**json.loads(line), **changes})
         return file
