@@ -111,8 +111,8 @@ class Reader:
     readers forked from one parent would mix their files up in a shared one. So it is made after the fork."""
 
     def __init__(self) -> None:
-        self.buffer = _private_buffer()
-        self.second_buffer = _private_buffer()
+        self.buffer = private_buffer()
+        self.second_buffer = private_buffer()
         self.view = memoryview(self.buffer)
         self.read_small = small_reader(self.buffer)
 
@@ -172,16 +172,23 @@ class Reader:
     ) -> None:
         """Look at files and hash the small ones. No digest where one changed or can't be read: the hash job looks
         again and keeps the reason."""
-        least, bytes_read = rules.least_bytes, 0
-        read = self.read_small(handle, [entry.name for entry in files], least, SMALL_BYTES, rules.hasher)
-        for entry, known in zip(files, read, strict=True):
+        least, bytes_read, bytes_seen, add = rules.least_bytes, 0, 0, unit.files.append
+        names = [entry.name for entry in files]
+        read = self.read_small(handle, names, least, SMALL_BYTES, rules.hasher)
+        for entry, name, known in zip(files, names, read, strict=True):
             if known is None:
                 self._look(rules, entry, prefix, unit)
                 continue
-            if least <= known[0] <= SMALL_BYTES:
-                bytes_read += known[0]
-            self._see(rules, prefix + entry.name, known, unit)
+            path, size = prefix + name, known[0]
+            if least <= size <= SMALL_BYTES:
+                bytes_read += size
+            if size >= least and len(path) <= PATH_CHARACTERS and path.isascii():
+                bytes_seen += size
+                add((path, *known))  # nearly all of them: a call for each would take longer than this
+            else:
+                self._see(rules, path, known, unit)
         unit.bytes_read += bytes_read
+        unit.bytes_seen += bytes_seen
 
     def _see(self, rules: WalkRules, path: str, known: SmallFile, unit: Walked) -> None:
         if known[0] < rules.least_bytes:
@@ -229,7 +236,8 @@ class Reader:
         return bytes(make.digest())
 
 
-def _private_buffer() -> mmap.mmap:
+def private_buffer() -> mmap.mmap:
+    """Page-aligned, and this process's own."""
     return mmap.mmap(-1, BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 

@@ -18,6 +18,7 @@ from django.db.models.functions import Coalesce, Greatest, Now
 from database.crash_points import reach
 from database.routing import EXECUTOR
 from jobs.budgets import Meter
+from jobs.collecting import little_collected
 from jobs.executing import Outcome
 from jobs.models import Job
 from jobs.working import Work
@@ -31,7 +32,7 @@ from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, 
 from libraries.mounts import filesystems, is_writable
 from libraries.names import to_bytes
 from libraries.readers import Done, Event, Failed, ReaderPool, reader_count
-from libraries.reading import SMALL_BYTES, SeenRow, Trouble
+from libraries.reading import SMALL_BYTES, UNIT_FILES, SeenRow, Trouble
 from libraries.storing import Stamp, Store
 from libraries.walking import WALK, Unit, Walk
 
@@ -43,6 +44,8 @@ LONG_BATCH_SECONDS = 3.0
 FIRST_BATCH_FILES = 2_500
 EARLY_BATCH_FILES = 20_000
 BATCH_SHARE = 10
+#: The last ones are smaller again, as far as it is known that they are the last; not too small, where it is not.
+LAST_BATCH_SHARE = 40
 #: What is compared with the index writes next to nothing, and larger batches would only take memory.
 COMPARED_FILES = 30_000
 #: Small files that one reader hashes at a time.
@@ -67,11 +70,12 @@ class Tally:
 def scan(work: Work[Job]) -> Outcome | None:
     """Carry out a scan job: of one library, or of all where it names none."""
     problems: list[LibrariesError] = []
-    for library in _asked_for(work.row.payload):
-        try:
-            LibraryScan(work, library).run()
-        except (mount_guard.NotTheSame, GoneTooMany) as problem:
-            problems.append(problem)
+    with little_collected():
+        for library in _asked_for(work.row.payload):
+            try:
+                LibraryScan(work, library).run()
+            except (mount_guard.NotTheSame, GoneTooMany) as problem:
+                problems.append(problem)
     files_changed()
     if not problems:
         return None
@@ -210,7 +214,14 @@ class LibraryScan:
         waiting = len(self.walked) + len(self.fresh) + len(self.changed)
         seconds = LONG_BATCH_SECONDS if self.batch_files > EARLY_BATCH_FILES else BATCH_SECONDS
         is_time = time.monotonic() - self.stored_at >= seconds
-        return waiting >= self.batch_files or (waiting > 0 and is_time)
+        return waiting >= self._wanted_files() or (waiting > 0 and is_time)
+
+    def _wanted_files(self) -> int:
+        """How many files make a batch. Fewer where readers will soon have nothing to do: what is left then is stored by
+        this process alone."""
+        if not self.is_first or self.pool.in_hand * UNIT_FILES >= EARLY_BATCH_FILES:
+            return self.batch_files
+        return min(self.batch_files, max(FIRST_BATCH_FILES, self.tally.files // LAST_BATCH_SHARE))
 
     def _has_rows(self) -> bool:
         return bool(self.walked or self.fresh or self.changed or self.placed or self.untold)

@@ -11,15 +11,15 @@ files, a process of its own acts on them (`trash.hand`).
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 from django.conf import settings
 
 from jobs.budgets import Meter
+from jobs.collecting import little_collected
 from jobs.errors import Stopping
 from jobs.models import Job
 from jobs.working import Work
@@ -56,8 +56,6 @@ FRESH_SECONDS = 5.0
 LISTEN_SECONDS, LISTEN_FILES = 5.0, 10_000
 #: How long to wait at a time for the next batch.
 WAIT_SECONDS = 0.5
-#: How many new values the collector waits for, and how many rounds until it looks at older ones.
-COLLECTED = (1_000_000, 10, 10)
 #: How long to sleep at a time while the I/O budget is used up.
 NAP_SECONDS = 0.5
 
@@ -105,7 +103,7 @@ class Acting:
             ending.end(self.act, Act.Status.COMPLETED, work=self.work, draft=self.proof)
 
     def _work_through(self) -> None:
-        with self.preparing, _little_collected(), Clerk() as clerk, ExitStack() as stack:
+        with self.preparing, little_collected(), Clerk() as clerk, ExitStack() as stack:
             if self.plan.action != DELETE and self.act.file_count - self.met >= settings.ACT_HAND_FILES:
                 hand = Hand(self.lock, links_despite_metadata=self.plan.links_despite_metadata)
                 self._hand = stack.enter_context(hand)
@@ -333,17 +331,3 @@ class Acting:
         self.work.advance()
         self.work.check()
         self.heeding.heed()
-
-
-@contextmanager
-def _little_collected() -> Iterator[None]:
-    """Each batch makes ten thousands of small values, and none refers to itself: the collector need not look through
-    them again and again, nor through what was there before."""
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(*COLLECTED)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()

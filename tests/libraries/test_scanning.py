@@ -17,9 +17,10 @@ from pytest_django import Settings
 
 from database.objects import drift
 from jobs.models import Job
+from libraries import scanning
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.names import to_text
-from libraries.reading import SMALL_BYTES
+from libraries.reading import SMALL_BYTES, UNIT_FILES
 from libraries.scanning import LibraryScan
 from tests.libraries.scans import files_of, library_at, missing, present, scan, scanned, state_of
 from tests.libraries.test_reading import HOSTILE
@@ -408,6 +409,29 @@ def test_more_files_than_one_batch_holds_are_all_stored(
     scan(library)
     assert len(present(library)) == 80
     assert all(file.content_hash is not None for file in files_of(library).values())
+
+
+def test_what_is_left_for_the_last_batch_of_a_first_scan_is_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stored while readers have nothing to do. A later scan writes next to nothing."""
+    monkeypatch.setattr(scanning, "FIRST_BATCH_FILES", 10)
+    monkeypatch.setattr(scanning, "EARLY_BATCH_FILES", 3 * UNIT_FILES)
+    asked: list[tuple[bool, bool, bool]] = []
+    wanted_files = LibraryScan._wanted_files
+
+    def noted(scan: LibraryScan) -> int:
+        scan.batch_files = 100
+        before, wanted, after = scan.pool.in_hand, wanted_files(scan), scan.pool.in_hand
+        if before == after:  # readers go on meanwhile
+            asked.append((scan.is_first, after < 3, wanted == 10))
+        return wanted
+
+    monkeypatch.setattr(LibraryScan, "_wanted_files", noted)
+    library = scanned(tree(tmp_path, {f"{n % 7}/{n % 5}/{n}": b"%d" % n for n in range(300)}))
+    scan(library)
+    assert {is_small for is_first, is_running_dry, is_small in asked if is_first and is_running_dry} == {True}
+    assert not any(is_small for is_first, is_running_dry, is_small in asked if not is_first or not is_running_dry)
 
 
 def test_what_is_compared_with_the_index_comes_in_smaller_batches(
