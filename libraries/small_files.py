@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from mmap import mmap
 from stat import S_ISREG
 from typing import Any
+
+from libraries import native
 
 #: Size, mtime, ctime, inode, device and links, all as the columns have them; and the digest, or None where the file was
 #: not read or changed meanwhile.
@@ -22,7 +22,6 @@ SmallFile = tuple[int, int, int, int, int, int, bytes | None]
 #: None where there was no file that could be opened.
 ReadSmall = Callable[[int, Sequence[str], int, int, Callable[..., Any]], Iterator[SmallFile | None]]
 
-BUILT = f"{sys.prefix}/native/small_files.so"
 VERSION = 1
 #: Names of one call.
 TOGETHER = 512
@@ -33,7 +32,7 @@ _ODD = -2
 
 def small_reader(room: mmap) -> ReadSmall:
     """The quickest there is; files are read into `room`, which holds more than the largest of them."""
-    return native_reader(room) if has_native() else read_by_python
+    return native_reader(room) or read_by_python
 
 
 def signed(number: int) -> int:
@@ -70,23 +69,14 @@ def read_by_python(
 
 
 # --- In C -------------------------------------------------------------------------------------------------
-@cache
-def has_native() -> bool:
-    """Whether it was compiled, from the source that belongs to this."""
-    if not os.access(BUILT, os.R_OK):
-        return False
-    import ctypes  # takes a while to load
-
-    try:
-        return ctypes.c_int.in_dll(ctypes.CDLL(BUILT), "dedupfs_small_files_version").value == VERSION
-    except (OSError, ValueError):
-        return False  # of another machine or another version
-
-
-def native_reader(room: mmap) -> ReadSmall:
+def native_reader(room: mmap) -> ReadSmall | None:
+    """None where nobody could compile it."""
+    built = native.library("small_files", VERSION)
+    if built is None:
+        return None
     import ctypes
 
-    call = ctypes.CDLL(BUILT).dedupfs_read_small_files
+    call = built.dedupfs_read_small_files
     number, address = ctypes.c_int64, ctypes.c_void_p
     call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_long, number, number, address, address, number)
     call.restype = ctypes.c_long

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from database.crash_points import reach
@@ -16,8 +17,9 @@ from trash.folders import TrashFiles
 from trash.moving import Place
 from trash.open_folders import OpenFolder, OpenFolders
 from trash.planned import DELETE, DELETED, HARDLINK, SKIPPED, TRASHED, Done, Linked, Planned
-from trash.proving import Found, Prover, metadata_differs, open_wanted
+from trash.proving import SMALL_BYTES, Found, Prover, metadata_differs, open_wanted
 from trash.refusing import Refusal, Stranded, refused
+from trash.small_pairs import Looked, small_pairs
 from trash.strays import with_stray
 
 
@@ -25,12 +27,13 @@ class Provers:
     """One for each algorithm, with one pair of buffers; `report` is told of the bytes as they are read."""
 
     def __init__(self, report: Callable[[int], None]) -> None:
-        self._report, self._reader = report, Reader()
+        self.report, self._reader = report, Reader()
         self._provers: dict[str, Prover] = {}
+        self.small_pairs = small_pairs()
 
     def of(self, algorithm: str) -> Prover:
         if algorithm not in self._provers:
-            self._provers[algorithm] = Prover(algorithm, self._report, self._reader)
+            self._provers[algorithm] = Prover(algorithm, self.report, self._reader)
         return self._provers[algorithm]
 
 
@@ -52,13 +55,54 @@ class FileActing:
 
     def act_on(self, item: Planned, trash: TrashFiles) -> Done:
         try:
-            return self._open_and_act(item, trash)
+            return self._move_at_once(item, trash) or self._open_and_act(item, trash)
         except Stranded as reason:
             # It lies in the trash, whatever it is: from there it can be undone.
             return with_stray(Done(item, TRASHED, reason.code, reason.message), trash)
         except Refusal as reason:
             return Done(item, SKIPPED, reason.code, reason.message)
 
+    # --- At once ------------------------------------------------------------------------------------------
+    def _move_at_once(self, item: Planned, trash: TrashFiles) -> Done | None:
+        """Nearly all there are: a small file that goes to the trash, and everything is as planned. None where anything
+        is not, or may not be: then nothing was done, and what it is comes out step by step."""
+        pairs, keeper = self.provers.small_pairs, item.keeper
+        if pairs is None or item.action == HARDLINK or item.inode is None or keeper.inode is None:
+            return None
+        if item.size > SMALL_BYTES or item.size != keeper.size:
+            return None
+        above, _, name = item.path.rpartition("/")
+        keeper_above, _, keeper_name = keeper.path.rpartition("/")
+        try:
+            folder = self.folders.on_its_disk(item.library_id, above, "VICTIM_GONE")
+            keeper_folder = self.folders.on_its_disk(keeper.library_id, keeper_above, "KEEPER_GONE")
+        except (Refusal, OSError):
+            return None
+        root, keeper_path = keeper_folder.library.root, to_bytes(keeper.path)
+        whole = root + b"/" + keeper_path
+        if not keeper_folder.is_own_disk or len(whole) > moving.PATH_BYTES:
+            return None
+        at = Place(folder.handle, to_bytes(name))
+        if not pairs.are_proved(item, folder, at.name, keeper_folder, to_bytes(keeper_name)):
+            return None
+        trash_name = b"%d" % item.id
+
+        def look_again() -> None:
+            if not pairs.has_moved(trash.files, trash_name, whole):
+                proved, stays = Looked.of(item, folder), Looked.of(keeper, keeper_folder)
+                moving.look_after_move(trash, trash_name, proved, root, keeper_path, stays, is_own_disk=True)
+
+        try:
+            self.provers.report(2 * item.size)
+            self.ask(item)
+            reach("proved")
+            folder.is_touched = True
+            moving.to_trash(at, trash, trash_name, look_again)
+        finally:
+            pairs.close()
+        return _delete(item, trash, trash_name) if item.action == DELETE else Done(item, TRASHED)
+
+    # --- Step by step -------------------------------------------------------------------------------------
     def _open_and_act(self, item: Planned, trash: TrashFiles) -> Done:
         above, _, name = item.path.rpartition("/")
         folder = self.folders.folder(item.library_id, above, "VICTIM_GONE")
@@ -92,14 +136,17 @@ class FileActing:
                 now = moving.link_over(at, victim.info, keeper_at, stays.info, trash, trash_name)
                 self.provers.of(item.algorithm).renew(stays)
                 return Done(item, TRASHED, linked=Linked.of(now))
-            root, is_own_disk = keeper_folder.library.root, keeper_folder.is_own_disk
-            moving.to_trash(
-                at,
-                victim.info,
+            look_again = partial(
+                moving.look_after_move,
                 trash,
                 trash_name,
-                lambda: moving.still_there(root, to_bytes(keeper.path), stays.info, is_own_disk=is_own_disk),
+                victim.info,
+                keeper_folder.library.root,
+                to_bytes(keeper.path),
+                stays.info,
+                is_own_disk=keeper_folder.is_own_disk,
             )
+            moving.to_trash(at, trash, trash_name, look_again)
             return _delete(item, trash, trash_name) if item.action == DELETE else Done(item, TRASHED)
         finally:
             os.close(stays.handle)

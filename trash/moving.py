@@ -16,7 +16,7 @@ from libraries.excluding import LINK_ENDING
 from libraries.reading import open_file
 from trash import steps
 from trash.folders import TrashFiles, info_of
-from trash.proving import Found, is_same_file, is_unchanged, open_path
+from trash.proving import Found, Looks, is_same_file, is_unchanged, open_path
 from trash.refusing import Refusal, Stranded, refused
 
 #: How a filesystem says that it knows no hard links, or not of this file.
@@ -26,7 +26,7 @@ _ONE_WAY = (
     " brought back from a trash there. Nothing was done."
 )
 #: What a path may have at most when it is handed to the kernel whole.
-_PATH_BYTES = 4000
+PATH_BYTES = 4000
 
 
 class Place(NamedTuple):
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     name: bytes
 
 
-def still_there(root: bytes, path: bytes, info: os.stat_result, *, is_own_disk: bool = False) -> None:
+def still_there(root: bytes, path: bytes, info: Looks, *, is_own_disk: bool = False) -> None:
     """Raise unless the file that stays is still found by its path. That is looked up anew, whole: its folder may have
     been moved away since it was opened. And it is opened, unless only this machine writes to its disk: a mount that
     caches may answer from memory what a name is, but asks its server before it opens one."""
@@ -50,7 +50,7 @@ def still_there(root: bytes, path: bytes, info: os.stat_result, *, is_own_disk: 
 
 def _looked_up(root: bytes, path: bytes, *, is_opened: bool) -> os.stat_result:
     whole = root + b"/" + path
-    is_short = len(whole) <= _PATH_BYTES
+    is_short = len(whole) <= PATH_BYTES
     if is_short and not is_opened:
         return os.lstat(whole)
     handle = open_path(whole) if is_short else open_file(root, path)
@@ -61,18 +61,15 @@ def _looked_up(root: bytes, path: bytes, *, is_opened: bool) -> os.stat_result:
 
 
 # --- Moving -----------------------------------------------------------------------------------------------
-def to_trash(
-    victim: Place, info: os.stat_result, trash: TrashFiles, trash_name: bytes, keeper_is_there: Callable[[], None]
-) -> None:
-    """Move the file that was proved. Raises `Refusal` where it is not done, `Stranded` where something lies in the
-    trash that should not and can't be moved back."""
+def to_trash(victim: Place, trash: TrashFiles, trash_name: bytes, look_again: Callable[[], None]) -> None:
+    """Move the file that was proved, and look again after that (`look_after_move`). Raises `Refusal` where it is not
+    done, `Stranded` where something lies in the trash that should not and can't be moved back."""
     try:
         _rename_into(victim, trash, trash_name)
     except OSError as error:
         raise refused(error, gone="VICTIM_GONE") from None
     try:
-        refuse_moved_other(trash, trash_name, info)
-        keeper_is_there()
+        look_again()
     except Refusal as reason:
         _bring_back(trash, trash_name, victim, reason)
         raise
@@ -102,7 +99,22 @@ def _refuse_one_way(victim: Place, trash: TrashFiles, trash_name: bytes) -> None
     _drop_spare(trash_name, trash.files)
 
 
-def refuse_moved_other(trash: TrashFiles, trash_name: bytes, info: os.stat_result) -> None:
+def look_after_move(
+    trash: TrashFiles,
+    trash_name: bytes,
+    info: Looks,
+    root: bytes,
+    keeper: bytes,
+    keeper_info: Looks,
+    *,
+    is_own_disk: bool = False,
+) -> None:
+    """Raise where it was another file than the proved one that was moved, or the one that stays is not there."""
+    refuse_moved_other(trash, trash_name, info)
+    still_there(root, keeper, keeper_info, is_own_disk=is_own_disk)
+
+
+def refuse_moved_other(trash: TrashFiles, trash_name: bytes, info: Looks) -> None:
     moved = trash.info(trash_name)
     if moved is None or not is_unchanged(moved, info):
         raise Refusal("VICTIM_CHANGED", "The file became another one in the last moment.")

@@ -116,6 +116,13 @@ class OpenFolders(ABC, Generic[F]):
             return
         raise Refusal("TOO_YOUNG", "It was changed a short time ago and may still be written.")
 
+    def on_its_disk(self, library_id: int, name: str, gone: str) -> F:
+        """The folder, open, where its filesystem is the one that was scanned. Raises `Refusal`."""
+        folder = self.folder(library_id, name, gone)
+        if folder.device < 0:
+            self.refuse_other_disk(folder, Found(folder.handle, os.fstat(folder.handle)))
+        return folder
+
     def refuse_other_disk(self, folder: OpenFolder, found: Found) -> None:
         """The filesystem goes by its name, whatever number it has today."""
         device = found.info.st_dev

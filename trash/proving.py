@@ -35,6 +35,19 @@ class Wanted(Protocol):
     def inode(self) -> int | None: ...
 
 
+class Looks(Protocol):
+    """What tells whether a file is still the same, with the same content; called as `os.stat_result` calls it."""
+
+    @property
+    def st_ino(self) -> int: ...
+    @property
+    def st_dev(self) -> int: ...
+    @property
+    def st_size(self) -> int: ...
+    @property
+    def st_mtime_ns(self) -> int: ...
+
+
 class Found(NamedTuple):
     """A file that is open, and what it was like when it was opened."""
 
@@ -84,11 +97,11 @@ def refuse_changed(info: os.stat_result, wanted: Wanted, who: str) -> None:
         raise Refusal(f"{who}_CHANGED", f"{_CALLED[who]} was changed since the plan was made.")
 
 
-def is_same_file(one: os.stat_result, other: os.stat_result) -> bool:
+def is_same_file(one: Looks, other: Looks) -> bool:
     return one.st_ino == other.st_ino and one.st_dev == other.st_dev
 
 
-def is_unchanged(one: os.stat_result, other: os.stat_result) -> bool:
+def is_unchanged(one: Looks, other: Looks) -> bool:
     """Whether two looks found the same file with the same content. Its ctime may differ: a new name changes that."""
     return is_same_file(one, other) and one.st_size == other.st_size and one.st_mtime_ns == other.st_mtime_ns
 

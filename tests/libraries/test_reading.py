@@ -32,6 +32,7 @@ from libraries.reading import (
     open_folder,
     signed,
 )
+from tests.native import require_native
 from tests.tree import tree
 
 
@@ -41,7 +42,7 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> R
     if request.param == "in Python":
         monkeypatch.setattr(reading, "small_reader", lambda _room: small_files.read_by_python)
     else:
-        assert small_files.has_native(), "`make install-dev` compiles it, and needs a C compiler for that"
+        require_native("small_files", small_files.VERSION)
     return Reader()
 
 

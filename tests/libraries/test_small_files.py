@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
@@ -13,20 +12,21 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
-from libraries import small_files
-from libraries.small_files import TOGETHER, ReadSmall, SmallFile, has_native, native_reader, read_by_python, signed
+from libraries.small_files import TOGETHER, VERSION, ReadSmall, SmallFile, native_reader, read_by_python, signed
+from tests.native import require_native
 from tests.tree import tree
 
 MOST = 4096
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(params=["in C", "in Python"])
 def read(request: pytest.FixtureRequest) -> ReadSmall:
     if request.param == "in Python":
         return read_by_python
-    assert has_native(), "`make install-dev` compiles it, and needs a C compiler for that"
-    return native_reader(mmap(-1, 4 * MOST, flags=MAP_PRIVATE | MAP_ANONYMOUS))
+    require_native("small_files", VERSION)
+    made = native_reader(mmap(-1, 4 * MOST, flags=MAP_PRIVATE | MAP_ANONYMOUS))
+    assert made is not None
+    return made
 
 
 @pytest.fixture
@@ -111,20 +111,3 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(read: ReadSmall, fol
         finally:
             writer.kill()
     assert None in digests
-
-
-def test_a_build_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = shutil.which("cc")
-    assert compiler is not None
-    source = (ROOT / "libraries" / "small_files.c").read_text()
-    old = source.replace("small_files_version = 1", "small_files_version = 0")
-    assert old != source
-    for name, text in (("old", old), ("broken", "")):
-        (tmp_path / f"{name}.c").write_text(text)
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", tmp_path / name, tmp_path / f"{name}.c"], check=True)
-    (tmp_path / "garbage").write_bytes(b"not a library")
-    for name in ("old", "broken", "garbage", "not there"):
-        has_native.cache_clear()
-        monkeypatch.setattr(small_files, "BUILT", str(tmp_path / name))
-        assert not has_native(), name
-    has_native.cache_clear()

@@ -12,6 +12,12 @@ import pytest
 
 from tests.conftest import ROOT
 
+#: What is compiled, and what comes of it.
+SOURCES = {
+    "libraries/small_files.c": ".venv/native/small_files.so",
+    "trash/small_pairs.c": ".venv/native/small_pairs.so",
+}
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -19,8 +25,9 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "a clone"
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     shutil.copy(ROOT / "Makefile", folder)
-    (folder / "libraries").mkdir()
-    shutil.copy(ROOT / "libraries/small_files.c", folder / "libraries")
+    for source in SOURCES:
+        (folder / source).parent.mkdir()
+        shutil.copy(ROOT / source, folder / source)
     (folder / "requirements.lock").write_text("# nothing\n")
     return folder
 
@@ -57,8 +64,11 @@ def test_install_is_done_once_and_again_when_the_lock_changes(project: Path) -> 
     assert (mended.returncode, mended.stdout) == (0, "Installing the packages of requirements.lock\n")
 
 
-def test_install_compiles_once_and_again_when_the_source_changes(project: Path) -> None:
-    built, source = project / ".venv/native/small_files.so", project / "libraries/small_files.c"
+@pytest.mark.parametrize(("source_name", "built_name"), SOURCES.items())
+def test_install_compiles_once_and_again_when_the_source_changes(
+    project: Path, source_name: str, built_name: str
+) -> None:
+    built, source = project / built_name, project / source_name
     assert make(project, "install", f"PYTHON={sys.executable}").returncode == 0
     made = built.stat().st_mtime_ns
     make(project, "install")
@@ -71,12 +81,14 @@ def test_install_compiles_once_and_again_when_the_source_changes(project: Path) 
 @pytest.mark.parametrize(("compiler", "told"), [("/nowhere/cc", "no C compiler"), ("false", "could not be compiled")])
 def test_install_works_without_a_compiler_and_says_so(project: Path, compiler: str, told: str) -> None:
     make(project, "install", f"PYTHON={sys.executable}")
-    source = project / "libraries/small_files.c"
-    source.write_text(source.read_text() + "\n")
+    for name in SOURCES:
+        source = project / name
+        source.write_text(source.read_text() + "\n")
     answer = make(project, "install", f"CC={compiler}")
     assert answer.returncode == 0
     assert told in answer.stdout + answer.stderr
-    assert not (project / ".venv/native/small_files.so").exists(), "one of an older source is not kept"
+    kept = [built for built in SOURCES.values() if (project / built).exists()]
+    assert not kept, "one of an older source is not kept"
 
 
 def test_a_python_that_is_too_old_is_refused_in_one_line(project: Path, tmp_path: Path) -> None:

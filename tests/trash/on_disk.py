@@ -113,7 +113,7 @@ def _trash(act: Act, file: PlanFile, then: Any, stack: ExitStack) -> None:
         if file.action == "hardlink":
             linked = _link(file, moving.Place(folder, name), own, trash, trash_name, stack)
         else:
-            moving.to_trash(moving.Place(folder, name), own.info, trash, trash_name, lambda: None)
+            moving.to_trash(moving.Place(folder, name), trash, trash_name, lambda: None)
     TrashItem.objects.create(
         act=act,
         plan_file=file,

@@ -16,6 +16,7 @@ from jobs.models import Job
 from libraries.models import LibraryFile, LibraryRoot, LibraryState
 from tests.duplicates.plans import planned
 from tests.libraries.scans import scan
+from tests.native import require_native
 from tests.trash.acts import (
     OLD_NS,
     acted,
@@ -32,7 +33,16 @@ from tests.trash.acts import (
 from tests.trash.disks import loop_disk
 from tests.trash.folder import before, moves_and_syncs, remember
 from tests.tree import tree
-from trash import authorising, checking_items, filesystem_kinds, open_folders, preparing, switching
+from trash import (
+    acting_on_file,
+    authorising,
+    checking_items,
+    filesystem_kinds,
+    open_folders,
+    preparing,
+    small_pairs,
+    switching,
+)
 from trash.models import Act, TrashItem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -50,6 +60,15 @@ def when_proved(patch: Patch, verb: Callable[[], Any], time: int = 1) -> None:
                 verb()
 
     patch.setattr("trash.acting_on_file.reach", reach)
+
+
+@pytest.fixture(params=["at once", "step by step"])
+def way(request: pytest.FixtureRequest, monkeypatch: Patch) -> None:
+    """Both ways of proving small files: nothing may depend on whether there was a compiler."""
+    if request.param == "step by step":
+        monkeypatch.setattr(acting_on_file, "small_pairs", lambda: None)
+    else:
+        require_native("small_pairs", small_pairs.VERSION)
 
 
 def plan_of(act: Act) -> Plan:
@@ -111,6 +130,7 @@ def test_deleting_leaves_neither_the_file_nor_a_trash(tmp_path: Path) -> None:
     assert (act.done_count, act.trashed_count) == (2, 0)
 
 
+@pytest.mark.usefixtures("way")
 def test_names_that_are_no_text_are_acted_on_byte_for_byte(tmp_path: Path) -> None:
     names = [b"caf\xe9", b"new\nline", b"-rf", b"trailing ", b"\xef\x9f\xa9", b"n" * 255]
     files = {b"d/" + name: bytes([number]) * 9 for number, name in enumerate(names)}
@@ -293,6 +313,7 @@ def pairs(count: int) -> dict[str, bytes]:
     return {f"{n:02}/{name}": b"content %02d" % n for n in range(count) for name in (KEEPER, VICTIM)}
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("action", ["trash", "hardlink", "delete"])
 def test_what_changed_since_the_plan_is_skipped_with_its_reason(tmp_path: Path, action: str) -> None:
     root = tmp_path / "photos"
@@ -319,6 +340,7 @@ LATE: list[tuple[Change, str]] = [
 ]
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("action", ["trash", "hardlink", "delete"])
 def test_what_changes_between_proof_and_move_is_left_or_brought_back(
     tmp_path: Path, action: str, monkeypatch: Patch
@@ -346,6 +368,7 @@ def test_what_changes_between_proof_and_move_is_left_or_brought_back(
     assert not (root / ".dedupfs-trash").exists()
 
 
+@pytest.mark.usefixtures("way")
 def test_a_keeper_that_goes_between_two_victims_keeps_the_second(tmp_path: Path, monkeypatch: Patch) -> None:
     root = tmp_path / "photos"
     library(root, {"a": b"one", "b/copy1": b"one", "b/copy2": b"one"})

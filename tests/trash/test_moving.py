@@ -45,13 +45,10 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def move(library: Path, trash: Trash) -> None:
     with found(library / "go") as victim, found(library / "keep", "KEEPER") as keeper:
-        moving.to_trash(
-            place(library / "go"),
-            victim.info,
-            trash,
-            NAME,
-            lambda: moving.still_there(os.fsencode(library), b"keep", keeper.info),
+        look_again = partial(
+            moving.look_after_move, trash, NAME, victim.info, os.fsencode(library), b"keep", keeper.info
         )
+        moving.to_trash(place(library / "go"), trash, NAME, look_again)
 
 
 def link(library: Path, trash: Trash) -> os.stat_result:
@@ -128,9 +125,10 @@ def test_caution_12_without_its_keeper_it_is_moved_back(
         found(tmp_path / "go") as victim,
         found(tmp_path / "a" / "keep", "KEEPER") as keeper,
     ):
-        is_there = partial(moving.still_there, os.fsencode(tmp_path), b"a/keep", keeper.info, is_own_disk=is_own_disk)
+        known = (trash, NAME, victim.info, os.fsencode(tmp_path), b"a/keep", keeper.info)
+        look_again = partial(moving.look_after_move, *known, is_own_disk=is_own_disk)
         with pytest.raises(Refusal) as refusal:
-            moving.to_trash(place(tmp_path / "go"), victim.info, trash, NAME, is_there)
+            moving.to_trash(place(tmp_path / "go"), trash, NAME, look_again)
     assert refusal.value.code in ("KEEPER_GONE", "KEEPER_CHANGED")
     assert (tmp_path / "go").read_bytes() == CONTENT
 
@@ -142,9 +140,9 @@ def test_a_keeper_of_which_only_the_memory_of_a_mount_knows_is_gone(
     before(monkeypatch, "rename_new", (library / "keep").unlink)
     with found(library / "keep", "KEEPER") as keeper, found(library / "go") as victim:
         remember(monkeypatch, library / "keep")
-        is_there = partial(moving.still_there, os.fsencode(library), b"keep", keeper.info)
+        known = (trash, NAME, victim.info, os.fsencode(library), b"keep", keeper.info)
         with pytest.raises(Refusal) as refusal:
-            moving.to_trash(place(library / "go"), victim.info, trash, NAME, is_there)
+            moving.to_trash(place(library / "go"), trash, NAME, partial(moving.look_after_move, *known))
     assert refusal.value.code == "KEEPER_GONE"
     assert (library / "go").read_bytes() == CONTENT
 
@@ -360,8 +358,7 @@ def test_names_of_every_kind(tmp_path: Path) -> None:
         for number, name in enumerate(names):
             path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
             path.write_bytes(CONTENT)
-            with found(path) as victim:
-                moving.to_trash(place(path), victim.info, trash, b"%d" % number, lambda: None)
+            moving.to_trash(place(path), trash, b"%d" % number, lambda: None)
             assert not path.exists()
             moving.put_back(trash, b"%d" % number, Place(place(path).folder, name))
             assert path.read_bytes() == CONTENT

@@ -1,0 +1,43 @@
+"""Builds that are not of this source are not used."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from libraries import native, small_files
+from tests.conftest import ROOT
+from trash import small_pairs
+
+
+@pytest.mark.parametrize(
+    ("source", "version"),
+    [("libraries/small_files.c", small_files.VERSION), ("trash/small_pairs.c", small_pairs.VERSION)],
+)
+def test_a_build_of_another_version_is_not_used(
+    source: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = shutil.which("cc")
+    assert compiler is not None
+    name, text = Path(source).stem, (ROOT / source).read_text()
+    old = text.replace(f"dedupfs_{name}_version = {version}", f"dedupfs_{name}_version = {version - 1}")
+    assert old != text
+    folders = {"this": text, "old": old, "without a version": "int nothing;", "garbage": None, "not there": None}
+    for folder, content in folders.items():
+        built = tmp_path / folder / f"{name}.so"
+        built.parent.mkdir()
+        if content is not None:
+            subprocess.run(
+                [compiler, "-shared", "-fPIC", "-xc", "-o", built, "-"], input=content, text=True, check=True
+            )
+    (tmp_path / "garbage" / f"{name}.so").write_bytes(b"not a library")
+    found = {}
+    for folder in folders:
+        native.library.cache_clear()
+        monkeypatch.setattr(native, "FOLDER", str(tmp_path / folder))
+        found[folder] = native.library(name, version) is not None
+    native.library.cache_clear()
+    assert found == {folder: folder == "this" for folder in folders}
