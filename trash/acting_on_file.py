@@ -93,7 +93,7 @@ class FileActing:
                 moving.look_after_move(trash, trash_name, proved, root, keeper_path, stays, is_own_disk=True)
 
         try:
-            self.provers.report(2 * item.size)
+            self.provers.report(pairs.bytes_read)
             self.ask(item)
             reach("proved")
             folder.is_touched = True

@@ -55,6 +55,8 @@ class SmallPairs:
         #: Of the file that stayed last, and by which algorithm.
         self._digest, self._algorithm = b"", ""
         self._is_open = False
+        #: For the last pair.
+        self.bytes_read = 0
 
     def are_proved(
         self, item: Planned, folder: OpenFolder, name: bytes, keeper_folder: OpenFolder, keeper_name: bytes
@@ -74,6 +76,7 @@ class SmallPairs:
             return False
         self._is_open = True
         is_read = _NUMBER.unpack_from(self._pair, _PAIR.size - _NUMBER.size)[0]
+        self.bytes_read = 2 * item.size if is_read else item.size
         if is_read or item.algorithm != self._algorithm:
             self._algorithm = item.algorithm
             self._digest = hasher(item.algorithm)(self._content[: item.size]).digest()

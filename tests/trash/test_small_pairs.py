@@ -234,20 +234,21 @@ def test_a_file_that_stays_is_hashed_once_for_many_and_anew_when_it_changes(
 
     monkeypatch.setattr(small_pairs, "hasher", noted)
 
-    def are_proved(content: bytes = CONTENT, algorithm: str = "blake3") -> bool:
+    def read(content: bytes = CONTENT, algorithm: str = "blake3") -> int:
         digest = hasher(algorithm)(content).digest()
-        known = ground.are_proved(ground.planned(digest=digest, algorithm=algorithm))
+        assert ground.are_proved(ground.planned(digest=digest, algorithm=algorithm))
         ground.close()
-        return known
+        assert ground.pairs is not None
+        return ground.pairs.bytes_read
 
-    assert are_proved()
-    assert are_proved()
+    both, one = 2 * len(CONTENT), len(CONTENT)
+    assert [read(), read()] == [both, one]
     assert hashed == ["blake3"]
-    assert are_proved(algorithm="sha256")
+    assert read(algorithm="sha256") == one
     assert hashed == ["blake3", "sha256"]
     _edit(ground.path("stays"))
     _edit(ground.path("goes"))
-    assert are_proved(CONTENT[::-1], "sha256")
+    assert read(CONTENT[::-1], "sha256") == both
     assert hashed == ["blake3", "sha256", "sha256"]
 
 
