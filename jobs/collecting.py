@@ -13,12 +13,10 @@ _COLLECTED = (1_000_000, 10, 10)
 @contextmanager
 def little_collected() -> Iterator[None]:
     """Each batch makes ten thousands of small values, and none refers to itself: the collector need not look through
-    them again and again, nor through what was there before."""
+    them again and again."""
     thresholds = gc.get_threshold()
-    gc.freeze()
     gc.set_threshold(*_COLLECTED)
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
-        gc.unfreeze()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from typing import Any
@@ -82,6 +83,8 @@ class Command(PreparedCommand):
     def _scan_and_hash(self, libraries: list[LibraryRoot], *, accept_missing: bool) -> None:
         from libraries.running_now import hash_now, scan_now
 
+        # What is loaded by now stays: the collector need not look at it again and again, nor at the very end.
+        gc.freeze()
         stopping.listen()
         failed = []
         for library in libraries:
