@@ -119,7 +119,9 @@ def found(root: Path, folder: str, act: Act) -> dict[str, Any]:
         "trash": trashed,
         "items": {path.partition("/")[2]: row.status for path, row in items(act).items()},
         # Of what was removed for good right before the kill nobody can say so: that is its reason.
-        "reasons": {row.reason for row in items(act).values() if (row.status, row.reason) != ("deleted", NOBODY_SAW)},
+        "reasons": {
+            "" if (row.status, row.reason) == ("deleted", NOBODY_SAW) else row.reason for row in items(act).values()
+        },
         "index": index,
         "folders": {row.folder.partition("/")[2] for row in act.removed_folders.filter(is_back=False)},
         "act": (act.status, act.done_count, act.skipped_count, act.bytes_done, act.trashed_count, act.trashed_bytes),

@@ -26,7 +26,7 @@ from libraries.models import LibraryFile
 from tests.conftest import BELOW_WATCHED, WATCHED
 from tests.duplicates.plans import planned
 from tests.trash.on_disk import library_on, remove_empty_folders, trash_of, trashed
-from trash import settling, switching
+from trash import settling, switching, witness
 from trash.authorising import ask_undo, authorise_emptying
 from trash.choosing_items import figures, lying
 from trash.models import Act, RemovedFolder, TrashItem
@@ -218,12 +218,14 @@ def _every(play: Callable[[str, Path], bool], tmp_path: Path) -> int:
         number = 1
         while play(f"{name}:{number}", tmp_path / f"{name}{number}"):
             kills, number = kills + 1, number + 1
-            _forget_everything()
-        _forget_everything()
+            _forget_everything(tmp_path)
+        _forget_everything(tmp_path)
     return kills
 
 
-def _forget_everything() -> None:
+def _forget_everything(tmp_path: Path) -> None:
+    # It would tell that the database is an older one.
+    (tmp_path / "state" / witness.NAME).unlink(missing_ok=True)
     # Watched rows first: deleting one writes into the logbook.
     with transaction.atomic(), connections["default"].cursor() as cursor:
         for table in dict.fromkeys(("removed_folders", "trash_items", *BELOW_WATCHED, "acts", *WATCHED)):
