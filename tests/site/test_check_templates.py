@@ -23,11 +23,14 @@ def test_all_templates_are_well(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_load_more_puts_its_page_into_the_address() -> None:
     folder = Path(configured.BASE_DIR) / "templates"
     lines = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("_*.html")}
-    lists = {name: text for name, text in lines.items() if 'hx-target="#more' in text}
-    assert len(lists) > 10
+    shared = "frame/_load_more.html"
+    assert 'hx-replace-url="true"' in lines[shared]
+    by_the_shared_part = {name for name, text in lines.items() if f'include "{shared}"' in text}
+    by_themselves = {name for name, text in lines.items() if 'hx-target="#more' in text}
+    assert len(by_the_shared_part | by_themselves) > 10
     # These two stand on pages of their own, which say so for them, and among the other parts of a library's page.
     elsewhere = {"libraries/_error_rows.html", "libraries/_failure_rows.html"}
-    assert {name for name, text in lists.items() if 'hx-replace-url="true"' not in text} == elsewhere
+    assert {name for name in by_themselves if 'hx-replace-url="true"' not in lines[name]} == elsewhere
 
 
 @pytest.mark.parametrize(
