@@ -28,7 +28,10 @@ class Alike:
 
     def expect(self, units: list[Unit]) -> None:
         for unit in units:
-            self._sizes.setdefault(unit.file.size, _Size()).pending += 1
+            seen = self._sizes.get(unit.file.size)
+            if seen is None:
+                seen = self._sizes[unit.file.size] = _Size()
+            seen.pending += 1
 
     def sampled(self, unit: Unit, digest: bytes, *, is_wanted: bool) -> list[Unit]:
         """Note a sample; return what is to be hashed now. `is_wanted` says that it is hashed with or without a twin."""

@@ -40,12 +40,11 @@ FIRST_BATCH = Bounds(files=256, size=2 << 30)
 EARLY_BATCH = Bounds(files=2048, size=2 << 30)
 LEAST_BATCH = Bounds(files=64, size=64 << 20)
 MOST_BATCH = Bounds(files=4096, size=8 << 30)
-#: What was read is stored when it is so many files, or after so many seconds; a few are stored sooner when nothing else
-#: is to be done, so that little is left to store when the last file was read.
+#: What was read is stored when it is so many files, or after so many seconds: each time writes much the same pages of
+#: the indexes. Fewer are stored once the last files are in readers' hands, so that little is left when they are read.
 STORED_FILES = 2000
 STORED_SECONDS = 1.0
-FEW_FILES = 256
-FEW_SECONDS = 0.1
+LAST_FILES = 256
 #: How often the database is asked whether to go on, and told how far it is.
 ASK_SECONDS = 1.0
 #: How often those that want to know of changed files are told while there is more to read.
@@ -133,10 +132,11 @@ class Hasher:
             if measure is not None and self._tasks:
                 self._begin(measure())
                 measure = None
-            if not self._tasks and not self.lanes.files and (search.is_over or self._leaving):
+            is_ending = not self.lanes.files and (search.is_over or self._leaving is not None)
+            if is_ending and not self._tasks:
                 break
             self._take_answers()
-            if self._is_worth_storing():
+            if self._is_worth_storing(LAST_FILES if is_ending else STORED_FILES):
                 self._store()
         self._settle()
         return claimed
@@ -373,13 +373,15 @@ class Hasher:
 
     def _sampled_and_hashed(self, unit: Unit, sample: bytes, digest: bytes) -> list[Unit]:
         """Its twin was read beside it; one that was sampled before in another task is hashed now."""
-        self.progress.share.spared -= unit.size
+        share = self.progress.share
+        share.spared -= unit.size
         wanted = [row for row in unit.rows if row.needs_hash]
-        hashed = [row for row in unit.rows if not row.needs_hash]
         self.results.digests.extend([(row, digest, sample) for row in wanted])
-        self.results.samples.extend([(row, sample) for row in hashed])
-        self.progress.share.finish(wanted, read=1)
-        self.progress.share.finish(hashed, read=0)
+        share.finish(wanted, read=1)
+        if len(wanted) < len(unit.rows):
+            hashed = [row for row in unit.rows if not row.needs_hash]
+            self.results.samples.extend([(row, sample) for row in hashed])
+            share.finish(hashed, read=0)
         first = self.alike.hashed(unit, sample)
         self._leave_alone(self.alike.one_less(unit.file.size))
         return self._go_on(first) if first else []
@@ -409,10 +411,9 @@ class Hasher:
         self.claims.let_go([row.id for unit in units for row in unit.rows])
 
     # --- Storing ------------------------------------------------------------------------------------------
-    def _is_worth_storing(self) -> bool:
+    def _is_worth_storing(self, enough: int) -> bool:
         count, seconds = len(self.results), time.monotonic() - self._stored_at
-        is_idle = count >= FEW_FILES and seconds >= FEW_SECONDS
-        return is_idle or count >= STORED_FILES or (count > 0 and seconds >= STORED_SECONDS)
+        return count >= enough or (count > 0 and seconds >= STORED_SECONDS)
 
     def _store(self) -> None:
         results, self.results = self.results, Results()

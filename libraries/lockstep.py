@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from libraries.reading import Changed, Reader, hasher, opened, reason_of
+from libraries.reading import OPEN_FOLDER, Changed, Reader, hasher, opened, reason_of
 from libraries.streams import Stream
 
 Answer = tuple[str, Any]
@@ -60,8 +60,13 @@ class _Lockstep:
         return (what, (sample, value)) if what == "done" else (what, value)
 
     def _open_all(self) -> None:
-        for number, file in enumerate(self.files):
-            self._try(number, partial(self._open, number, file))
+        roots: dict[bytes, int] = {}
+        try:
+            for number, file in enumerate(self.files):
+                self._try(number, partial(self._open, number, file, roots))
+        finally:
+            for handle in roots.values():
+                os.close(handle)
 
     def _hash_together(self, numbers: list[int]) -> None:
         if not numbers:
@@ -81,8 +86,11 @@ class _Lockstep:
         except OSError as error:
             self.answers[number] = ("failed", reason_of(error))
 
-    def _open(self, number: int, file: File) -> None:
-        self.open[number] = one = opened(*file)
+    def _open(self, number: int, file: File, roots: dict[bytes, int]) -> None:
+        root, path, size, mtime_ns = file
+        if root not in roots:
+            roots[root] = os.open(root, OPEN_FOLDER)
+        self.open[number] = one = opened(roots[root], path, size, mtime_ns)
         try:
             one.__enter__()
         except BaseException:

@@ -259,23 +259,34 @@ def open_below(handle: int, names: Iterable[bytes]) -> int:
     return handle
 
 
-def open_file(root: bytes, path: bytes) -> int:
-    """A handle of a file below `root`, opened the same way; nothing is waited for, and a link is an error."""
-    steps = _steps(path)
+def open_file(root: bytes | int, path: bytes) -> int:
+    """A handle of a file below `root`, which is a path or a handle itself, opened the same way; nothing is waited for,
+    and a link is an error."""
+    if isinstance(root, int):
+        return _open_in(root, path)
     handle = os.open(root, OPEN_FOLDER)
-    at_once = opener() if len(path) < PATH_BYTES else None
-    if at_once is None:
-        handle = open_below(handle, steps[:-1])
     try:
-        return at_once(handle, path, OPEN_FILE) if at_once else os.open(steps[-1], OPEN_FILE, dir_fd=handle)
+        return _open_in(handle, path)
     finally:
         os.close(handle)
+
+
+def _open_in(root: int, path: bytes) -> int:
+    steps = _steps(path)
+    at_once = opener() if len(path) < PATH_BYTES else None
+    if at_once is not None:
+        return at_once(root, path, OPEN_FILE)
+    folder = open_below(os.dup(root), steps[:-1])
+    try:
+        return os.open(steps[-1], OPEN_FILE, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _steps(path: bytes) -> list[bytes]:
     """What the index holds is no reason to believe it: a path goes down from its library, step by step."""
     steps = path.split(b"/")
-    if any(step in (b"", b".", b"..") for step in steps):
+    if b"" in steps or b"." in steps or b".." in steps:
         raise OutsideLibrary(errno.ENOENT, "it does not stay inside its library")
     return steps
 
@@ -291,7 +302,7 @@ def _text_of(folder: bytes) -> str:
 class opened:
     """A file that must be of this size and time when it is opened and still when it is closed."""
 
-    def __init__(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> None:
+    def __init__(self, root: bytes | int, path: bytes, size: int, mtime_ns: int) -> None:
         self.root, self.path, self.wanted = root, path, (size, mtime_ns)
 
     def __enter__(self) -> int:

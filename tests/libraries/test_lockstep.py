@@ -66,6 +66,19 @@ def test_one_that_is_gone_or_changed_is_told_and_the_others_are_hashed(reader: R
     assert (gone[0], changed[0], [b, d]) == ("failed", "changed", right(content, content))
 
 
+def test_twins_may_lie_in_several_libraries_of_which_one_is_gone(reader: Reader, tmp_path: Path) -> None:
+    content = os.urandom(SIZE)
+    asked = []
+    for name in ("one", "other", "gone"):
+        tree(tmp_path / name, {"folder/a": content})
+        asked += files(tmp_path / name, "folder/a")
+    (tmp_path / "gone").rename(tmp_path / "elsewhere")
+    held = os.listdir("/proc/self/fd")
+    *found, gone = hash_alike(reader, "blake3", asked, ignore)
+    assert (found, gone[0]) == (right(content, content), "failed")
+    assert os.listdir("/proc/self/fd") == held
+
+
 def test_one_that_changes_meanwhile_is_told(reader: Reader, tmp_path: Path) -> None:
     content = os.urandom(SIZE)
     tree(tmp_path, dict.fromkeys("ab", content))
