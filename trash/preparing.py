@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 from itertools import groupby
 from stat import S_ISREG
 from typing import Self
@@ -58,7 +59,8 @@ class Prepared:
         self.packed = b""
         self._stack = ExitStack()
         self._stack.enter_context(ground)
-        ground.sync_trashes = self._sync_trashes
+        # Only what it needs: a batch that refers to itself would stay in memory until the collector looks for it.
+        ground.sync_trashes = partial(_sync, self.trashes)
 
     def __enter__(self) -> Prepared:
         return self
@@ -75,9 +77,10 @@ class Prepared:
     def trash_of(self, intent: Intent) -> Trash:
         return self.trashes[intent.item.library_id, intent.trash_folder]
 
-    def _sync_trashes(self) -> None:
-        for trash in self.trashes.values():
-            steps.sync(trash.files)
+
+def _sync(trashes: dict[TrashKey, Trash]) -> None:
+    for trash in trashes.values():
+        steps.sync(trash.files)
 
 
 def _folder_by_folder(files: list[Planned]) -> list[Planned]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from trash import item_storing, settling
 from trash.acting import Acting
 from trash.clerk import Clerk
 from trash.models import TrashItem
-from trash.preparing import Preparing
+from trash.preparing import Prepared, Preparing
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 Patch = pytest.MonkeyPatch
@@ -57,6 +59,33 @@ def test_the_next_batch_is_prepared_while_one_is_acted_on(tmp_path: Path, monkey
     act_row = carry_out(authorised())
     assert (act_row.status, act_row.done_count) == ("completed", 6)
     assert acted_on == [2, 2, 2]
+
+
+@pytest.mark.parametrize("hand_files", [1, 100], ids=["by the hand", "here"])
+def test_no_batch_stays_in_memory_when_it_is_recorded(
+    tmp_path: Path, monkeypatch: Patch, settings: Any, hand_files: int
+) -> None:
+    """Without the help of the collector, which rests while an act goes on."""
+    settings.ACT_HAND_FILES = hand_files
+    library(tmp_path / "photos", FILES)
+    batches: list[weakref.ref[Prepared]] = []
+    after = Preparing.after
+
+    def prepare(self: Preparing, last: int) -> Prepared | None:
+        found = after(self, last)
+        if found is not None:
+            batches.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(Preparing, "after", prepare)
+    act = authorised()
+    gc.disable()
+    try:
+        act = carry_out(act)
+        left = [batch() for batch in batches]
+    finally:
+        gc.enable()
+    assert (act.status, act.done_count, left) == ("completed", 6, [None, None, None])
 
 
 def test_records_that_can_t_be_written_stop_the_act_and_the_disk_is_asked(tmp_path: Path, monkeypatch: Patch) -> None:
