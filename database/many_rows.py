@@ -39,5 +39,12 @@ def savepoint(connection: BaseDatabaseWrapper) -> Iterator[None]:
     lock all other writers out."""
     connection.ensure_connection()
     connection.connection.execute("SAVEPOINT scratch_rows")
-    yield
+    try:
+        yield
+    except BaseException:
+        # Left open, it would keep all other writers waiting, and the outcome of the job with them. Some errors end it.
+        if connection.connection.in_transaction:
+            connection.connection.execute("ROLLBACK TO scratch_rows")
+            connection.connection.execute("RELEASE scratch_rows")
+        raise
     connection.connection.execute("RELEASE scratch_rows")

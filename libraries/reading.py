@@ -17,7 +17,7 @@ from blake3 import blake3
 from libraries.beneath import PATH_BYTES, opener
 from libraries.excluding import Exclusions
 from libraries.names import to_text
-from libraries.small_files import OPEN_FILE, SmallFile, small_reader
+from libraries.small_files import OPEN_FILE, SmallFile, has_storable_times, small_reader
 from libraries.small_files import signed as signed  # others have it from here
 from libraries.streams import Stream
 
@@ -33,6 +33,7 @@ UNIT_BYTES = 16 << 20
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: What the column holds.
 PATH_CHARACTERS = 4096
+_ODD_TIME = "its time lies before 1677 or after 2262, which can't be stored: give it another one, as by touch"
 
 
 class Seen(NamedTuple):
@@ -162,7 +163,9 @@ class Reader:
         except OSError as error:
             unit.troubles.append(_trouble_with(prefix + entry.name, error))
             return
-        if S_ISREG(info.st_mode):
+        if S_ISREG(info.st_mode) and not has_storable_times(info):
+            unit.troubles.append(_trouble_with(prefix + entry.name, OSError(errno.EOVERFLOW, _ODD_TIME)))
+        elif S_ISREG(info.st_mode):
             inode, device = signed(info.st_ino), signed(info.st_dev)
             known = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, inode, device, info.st_nlink, None)
             self._see(rules, prefix + entry.name, known, unit)

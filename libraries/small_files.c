@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Changes with every change of what is below, so that no older build is taken for it. */
-const int dedupfs_small_files_version = 1;
+const int dedupfs_small_files_version = 2;
 
 /* As the columns have them: signed. `start` is where the content begins in the room; NOTHING where it was not read, or
    changed meanwhile; ODD where there is no file that could be opened, so that nothing else is said either. */
@@ -21,6 +21,14 @@ struct seen {
 
 enum { NOTHING = -1, ODD = -2 };
 
+/* What lies before 1677 or after 2262 fits no column: it is as odd as what can't be opened. */
+static const int64_t FAR_SECONDS = 9223372035;
+
+static int fits(struct timespec time)
+{
+    return time.tv_sec >= -FAR_SECONDS && time.tv_sec <= FAR_SECONDS;
+}
+
 static int64_t nanoseconds(struct timespec time)
 {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
@@ -29,7 +37,7 @@ static int64_t nanoseconds(struct timespec time)
 static int look(int file, struct seen *seen)
 {
     struct stat info;
-    if (fstat(file, &info) || !S_ISREG(info.st_mode))
+    if (fstat(file, &info) || !S_ISREG(info.st_mode) || !fits(info.st_mtim) || !fits(info.st_ctim))
         return 0;
     seen->size = info.st_size;
     seen->mtime_ns = nanoseconds(info.st_mtim);

@@ -19,13 +19,15 @@ from libraries import native
 #: not read or changed meanwhile.
 SmallFile = tuple[int, int, int, int, int, int, bytes | None]
 #: Folder, names, the least and the most bytes of what is read, and what makes a hash of it. For each name in its turn;
-#: None where there was no file that could be opened.
+#: None where there was no file that could be opened and stored.
 ReadSmall = Callable[[int, Sequence[str], int, int, Callable[..., Any]], Iterator[SmallFile | None]]
 
-VERSION = 1
+VERSION = 2
 #: Names of one call.
 TOGETHER = 512
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+#: Times are stored as nanoseconds in 64 bits: from the year 1677 to 2262. Some filesystems hold others.
+_FAR_NS = 9_223_372_035 * 10**9
 _SEEN = struct.Struct("=7q")
 _ODD = -2
 
@@ -38,6 +40,10 @@ def small_reader(room: mmap) -> ReadSmall:
 def signed(number: int) -> int:
     """A 64-bit number as the two's complement that fits a signed column."""
     return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def has_storable_times(info: os.stat_result) -> bool:
+    return abs(info.st_mtime_ns) <= _FAR_NS and abs(info.st_ctime_ns) <= _FAR_NS
 
 
 # --- In Python --------------------------------------------------------------------------------------------
@@ -59,7 +65,7 @@ def read_by_python(
         except OSError:
             yield None
             continue
-        if not S_ISREG(info.st_mode):
+        if not S_ISREG(info.st_mode) or not has_storable_times(info):
             yield None
             continue
         mtime, ctime, digest = info.st_mtime_ns, info.st_ctime_ns, None

@@ -17,7 +17,7 @@ from trash.folders import TrashFiles
 from trash.moving import Place
 from trash.open_folders import OpenFolder, OpenFolders
 from trash.planned import DELETE, DELETED, HARDLINK, SKIPPED, TRASHED, Done, Linked, Planned
-from trash.proving import SMALL_BYTES, Found, Prover, metadata_differs, open_wanted
+from trash.proving import SMALL_BYTES, Found, Prover, metadata_differs, open_wanted, refuse_touched
 from trash.refusing import Refusal, Stranded, refused
 from trash.small_pairs import Looked, small_pairs
 from trash.strays import with_stray
@@ -76,7 +76,7 @@ class FileActing:
         try:
             folder = self.folders.on_its_disk(item.library_id, above, "VICTIM_GONE")
             keeper_folder = self.folders.on_its_disk(keeper.library_id, keeper_above, "KEEPER_GONE")
-        except (Refusal, OSError):
+        except Refusal:
             return None
         root, keeper_path = keeper_folder.library.root, to_bytes(keeper.path)
         whole = root + b"/" + keeper_path
@@ -96,6 +96,9 @@ class FileActing:
             self.provers.report(pairs.bytes_read)
             self.ask(item)
             reach("proved")
+            # Either of these may have waited: for the budget, or for a word of whoever records the act.
+            if not pairs.are_still_proved():
+                return None
             folder.is_touched = True
             moving.to_trash(at, trash, trash_name, look_again)
         finally:
@@ -158,6 +161,8 @@ class FileActing:
         self.provers.of(item.algorithm).prove(stays, victim, item.digest)
         self.ask(item)
         reach("proved")
+        # Once more: to ask may have taken a while.
+        refuse_touched(stays, victim)
 
 
 def _inode(file: Found) -> tuple[int, int]:

@@ -155,8 +155,7 @@ class Prover:
             self._prove(keeper, victim, digest)
         except OSError as error:
             raise refused(error, gone="UNREADABLE") from None
-        _refuse_touched(keeper, "KEEPER")
-        _refuse_touched(victim, "VICTIM")
+        refuse_touched(keeper, victim)
 
     def renew(self, keeper: Found) -> None:
         """Our own new link changed the keeper's ctime: what is known of it still holds."""
@@ -226,6 +225,12 @@ def _read_small(file: Found, who: str) -> bytes:
     if len(content) != size:
         raise Refusal(f"{who}_CHANGED", "It changed while it was read.")
     return content
+
+
+def refuse_touched(keeper: Found, victim: Found) -> None:
+    """Raise `Refusal` where somebody changed one of them since it was opened."""
+    _refuse_touched(keeper, "KEEPER")
+    _refuse_touched(victim, "VICTIM")
 
 
 def _refuse_touched(file: Found, who: str) -> None:

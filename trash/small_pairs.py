@@ -11,7 +11,7 @@ from libraries.reading import hasher, private_buffer
 from trash.open_folders import OpenFolder
 from trash.planned import Kept, Planned
 
-VERSION = 1
+VERSION = 2
 #: Size; of the file that goes, and of the one that stays: folder, inode, mtime, when it would be young, device,
 #: descriptor, ctime; whether the one that stays was read.
 _PAIR = struct.Struct("=q 4qQ2q 4qQ2q q")
@@ -45,6 +45,8 @@ class SmallPairs:
         self._prove, self._has_moved = built.dedupfs_prove_pair, built.dedupfs_has_moved
         self._prove.argtypes = (address, name, name, address, address)
         self._has_moved.argtypes = (address, ctypes.c_int, name, name)
+        self._is_still_proved = built.dedupfs_is_still_proved
+        self._is_still_proved.argtypes = (address,)
         self._close = built.dedupfs_close_pair
         self._close.argtypes, self._close.restype = (address,), None
         self._pair = ctypes.create_string_buffer(_PAIR.size + _LAST_BYTES)
@@ -77,13 +79,22 @@ class SmallPairs:
         self._is_open = True
         is_read = _NUMBER.unpack_from(self._pair, _PAIR.size - _NUMBER.size)[0]
         self.bytes_read = 2 * item.size if is_read else item.size
-        if is_read or item.algorithm != self._algorithm:
-            self._algorithm = item.algorithm
-            self._digest = hasher(item.algorithm)(self._content[: item.size]).digest()
+        try:
+            if is_read or item.algorithm != self._algorithm:
+                self._algorithm = ""  # of nothing, should it fail
+                self._digest = hasher(item.algorithm)(self._content[: item.size]).digest()
+                self._algorithm = item.algorithm
+        except BaseException:
+            self.close()
+            raise
         if self._digest == item.digest:
             return True
         self.close()
         return False
+
+    def are_still_proved(self) -> bool:
+        """Whether neither was changed since. Ask right before the move: after the proof there may have been a wait."""
+        return bool(self._is_still_proved(self._pair))
 
     def has_moved(self, trash: int, trash_name: bytes, keeper_path: bytes) -> bool:
         """Whether the file that was proved has that name in the trash, and the other one is found by its path still."""

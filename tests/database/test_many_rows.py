@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from sqlite3 import OperationalError
+
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from database.many_rows import TOGETHER, insert_together
+from database.many_rows import TOGETHER, insert_together, savepoint
 
 pytestmark = pytest.mark.django_db
 INTO = "many_rows (id, word, data)"
@@ -36,3 +38,14 @@ def test_what_the_database_refuses_is_told_as_by_django() -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         insert_together(connection, INTO, [(1, "a", b""), (1, "b", b"")])
     assert stored() == []
+
+
+def test_what_fails_on_its_way_into_a_scratch_table_leaves_no_transaction_open() -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("SQLite has scratch tables outside of transactions")
+    rows = [(number, "a", b"") for number in range(TOGETHER)]
+    with pytest.raises(OverflowError), savepoint(connection):
+        insert_together(connection, INTO, [*rows, (1 << 63, "too large", b"")])
+    assert stored() == []
+    with pytest.raises(OperationalError, match="no such savepoint"):
+        connection.connection.execute("RELEASE scratch_rows")

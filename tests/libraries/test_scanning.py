@@ -24,6 +24,7 @@ from libraries.reading import SMALL_BYTES, UNIT_FILES
 from libraries.scanning import LibraryScan
 from tests.libraries.scans import files_of, library_at, missing, present, scan, scanned, state_of
 from tests.libraries.test_reading import HOSTILE
+from tests.odd_times import set_odd_time
 from tests.tree import tree
 
 pytestmark = pytest.mark.django_db
@@ -378,6 +379,23 @@ def test_nothing_below_a_folder_that_can_not_be_read_is_missing(
     assert state_of(library).error_count == 1
     scan(library)
     assert not ScanError.objects.exists(), "the list is the last scan's"
+
+
+@pytest.mark.parametrize("size", [3, SMALL_BYTES + 1])
+def test_a_file_whose_time_can_t_be_stored_is_named_and_nothing_else_suffers(tmp_path: Path, size: int) -> None:
+    """In a first scan, in a later one, and where it was in the index before it got that time."""
+    root = tree(tmp_path, {"odd": b"x" * size, "known": b"y" * size, "plain": b"z" * size})
+    set_odd_time(root / "odd")
+    library = scanned(root)
+    (error,) = ScanError.objects.all()
+    assert (error.relative_path, error.reason.split(":")[0]) == ("odd", "EOVERFLOW")
+    assert present(library) == {b"known", b"plain"}
+    set_odd_time(root / "known")
+    job = scan(library)
+    assert (job.status, present(library), missing(library)) == ("completed", {b"known", b"plain"}, set())
+    assert set(ScanError.objects.values_list("relative_path", flat=True)) == {"odd", "known"}
+    os.utime(root / "odd")
+    assert (scan(library).status, present(library)) == ("completed", {b"odd", b"known", b"plain"})
 
 
 def test_a_minimum_size_and_patterns_are_the_librarys_own(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from blake3 import blake3
 
 from libraries.small_files import TOGETHER, VERSION, ReadSmall, SmallFile, native_reader, read_by_python, signed
 from tests.native import require_native
+from tests.odd_times import set_odd_time
 from tests.tree import tree
 
 MOST = 4096
@@ -111,3 +112,11 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(read: ReadSmall, fol
         finally:
             writer.kill()
     assert None in digests
+
+
+def test_a_time_that_can_t_be_stored_is_odd(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+    tree(tmp_path, {"a": b"one", "b": b"two"})
+    set_odd_time(tmp_path / "a")
+    first, second = found(read, folder, ["a", "b"])
+    assert first is None
+    assert second is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -43,6 +44,7 @@ from trash import (
     small_pairs,
     switching,
 )
+from trash.acting import Acting
 from trash.models import Act, TrashItem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -366,6 +368,52 @@ def test_what_changes_between_proof_and_move_is_left_or_brought_back(
     gone = {f"{folder}/{name}" for folder, (change, name) in zip(order, LATE, strict=True) if change is _unlink}
     assert found.keys() == kept - gone
     assert not (root / ".dedupfs-trash").exists()
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("action", ["trash", "hardlink", "delete"])
+@pytest.mark.parametrize("name", [KEEPER, VICTIM])
+@pytest.mark.parametrize("waits_for", ["the budget", "leave"])
+def test_what_is_edited_while_an_act_waits_before_the_move_is_left(
+    tmp_path: Path, action: str, name: str, waits_for: str, monkeypatch: Patch
+) -> None:
+    """With size and mtime as they were: after the move nothing would tell."""
+    root = tmp_path / "photos"
+    library(root, pairs(1))
+    act, edited = authorised(action), list[str]()
+
+    def edit() -> None:
+        if not edited:
+            edited.append(name)
+            _edit_secretly(root / "00" / name)
+
+    if waits_for == "the budget":
+        monkeypatch.setattr(Acting, "_read", lambda *_: edit())
+    else:
+        when_proved(monkeypatch, edit)
+    before = contents(root)
+    act = carry_out(act)
+    assert (edited, act.status, act.skipped_count) == ([name], "completed", 1), reasons(act)
+    assert contents(root) == before | {f"00/{name}": b"content 00"[::-1]}
+
+
+def test_a_sync_that_fails_on_the_way_is_no_reason_to_prove_it_again(tmp_path: Path, monkeypatch: Patch) -> None:
+    """A disk tells of what it could not write once: whoever does not listen records as done what may be gone."""
+    require_native("small_pairs", small_pairs.VERSION)
+    root = tmp_path / "photos"
+    library(root, pairs(2))
+    act = authorised()
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(open_folders.OpenFolders, "on_its_disk", fail)
+    carry_out(act)
+    job = Job.objects.get(kind="delete", dry_run=False)
+    assert job.status == "failed"
+    assert "Input/output error" in (job.error_message or "")
+    assert {row.status for row in items(act).values()} == {"intended"}, "the next run asks the disk"
+    assert contents(root).items() >= pairs(2).items(), "nothing was moved"
 
 
 @pytest.mark.usefixtures("way")

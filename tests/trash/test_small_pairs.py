@@ -13,8 +13,9 @@ import pytest
 from blake3 import blake3
 
 from libraries import native
-from libraries.reading import hasher
+from libraries.reading import hasher, signed
 from tests.native import require_native
+from tests.odd_times import set_odd_time
 from trash import small_pairs
 from trash.open_folders import OnDisk, OpenFolder
 from trash.planned import Kept, Planned
@@ -275,6 +276,48 @@ def test_what_is_another_one_after_the_move_is_seen(ground: Ground, side: str, c
     if side == "stays":
         change(ground.path(side))
     assert not ground.has_moved()
+
+
+@pytest.mark.parametrize("side", ["goes", "stays"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changed_since_the_proof_is_not_proved_any_more(
+    ground: Ground, side: str, change: Callable[[Path], None]
+) -> None:
+    assert ground.pairs is not None
+    assert ground.are_proved(ground.planned())
+    assert ground.pairs.are_still_proved()
+    change(ground.path(side))
+    assert not ground.pairs.are_still_proved()
+
+
+def test_a_proof_that_breaks_off_leaves_nothing_open_and_no_digest(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = ground.planned()
+
+    def fail(_algorithm: str) -> Any:
+        raise MemoryError
+
+    held = os.listdir("/proc/self/fd")
+    monkeypatch.setattr(small_pairs, "hasher", fail)
+    with pytest.raises(MemoryError):
+        ground.are_proved(item)
+    monkeypatch.setattr(small_pairs, "hasher", hasher)
+    assert os.listdir("/proc/self/fd") == held
+    assert ground.are_proved(item), "it is hashed now, though its content was read before"
+
+
+@pytest.mark.parametrize("side", ["goes", "stays"])
+def test_a_time_that_can_t_be_stored_is_not_what_was_planned(ground: Ground, side: str) -> None:
+    set_odd_time(ground.path(side))
+    wrapped = signed(ground.path(side).stat().st_mtime_ns)
+    item = ground.planned()
+    item = (
+        item._replace(mtime_ns=wrapped)
+        if side == "goes"
+        else item._replace(keeper=item.keeper._replace(mtime_ns=wrapped))
+    )
+    assert not ground.are_proved(item)
 
 
 def test_what_was_proved_is_told_as_the_system_tells_it(ground: Ground) -> None:
