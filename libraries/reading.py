@@ -163,9 +163,11 @@ class Reader:
         except OSError as error:
             unit.troubles.append(_trouble_with(prefix + entry.name, error))
             return
-        if S_ISREG(info.st_mode) and not has_storable_times(info):
+        if not S_ISREG(info.st_mode) or info.st_size < rules.least_bytes:
+            return
+        if not has_storable_times(info):
             unit.troubles.append(_trouble_with(prefix + entry.name, OSError(errno.EOVERFLOW, _ODD_TIME)))
-        elif S_ISREG(info.st_mode):
+        else:
             inode, device = signed(info.st_ino), signed(info.st_dev)
             known = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, inode, device, info.st_nlink, None)
             self._see(rules, prefix + entry.name, known, unit)

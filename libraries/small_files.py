@@ -27,7 +27,7 @@ VERSION = 2
 TOGETHER = 512
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Times are stored as nanoseconds in 64 bits: from the year 1677 to 2262. Some filesystems hold others.
-_FAR_NS = 9_223_372_035 * 10**9
+_FAR_SECONDS, _SECOND_NS = 9_223_372_035, 10**9
 _SEEN = struct.Struct("=7q")
 _ODD = -2
 
@@ -43,7 +43,15 @@ def signed(number: int) -> int:
 
 
 def has_storable_times(info: os.stat_result) -> bool:
-    return abs(info.st_mtime_ns) <= _FAR_NS and abs(info.st_ctime_ns) <= _FAR_NS
+    return (
+        nearest_storable(info.st_mtime_ns) == info.st_mtime_ns
+        and nearest_storable(info.st_ctime_ns) == info.st_ctime_ns
+    )
+
+
+def nearest_storable(time_ns: int) -> int:
+    least, most = -_FAR_SECONDS * _SECOND_NS, (_FAR_SECONDS + 1) * _SECOND_NS - 1
+    return min(max(time_ns, least), most)
 
 
 # --- In Python --------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from database.crash_points import reach
@@ -17,7 +16,16 @@ from trash.folders import TrashFiles
 from trash.moving import Place
 from trash.open_folders import OpenFolder, OpenFolders
 from trash.planned import DELETE, DELETED, HARDLINK, SKIPPED, TRASHED, Done, Linked, Planned
-from trash.proving import SMALL_BYTES, Found, Prover, metadata_differs, open_wanted, refuse_touched
+from trash.proving import (
+    SMALL_BYTES,
+    Found,
+    Prover,
+    keeper_touched,
+    metadata_differs,
+    open_wanted,
+    refuse_keeper_touched,
+    refuse_touched,
+)
 from trash.refusing import Refusal, Stranded, refused
 from trash.small_pairs import Looked, small_pairs
 from trash.strays import with_stray
@@ -91,6 +99,8 @@ class FileActing:
             if not pairs.has_moved(trash.files, trash_name, whole):
                 proved, stays = Looked.of(item, folder), Looked.of(keeper, keeper_folder)
                 moving.look_after_move(trash, trash_name, proved, root, keeper_path, stays, is_own_disk=True)
+                if not pairs.stays_untouched():
+                    raise keeper_touched()
 
         try:
             self.provers.report(pairs.bytes_read)
@@ -139,16 +149,14 @@ class FileActing:
                 now = moving.link_over(at, victim.info, keeper_at, stays.info, trash, trash_name)
                 self.provers.of(item.algorithm).renew(stays)
                 return Done(item, TRASHED, linked=Linked.of(now))
-            look_again = partial(
-                moving.look_after_move,
-                trash,
-                trash_name,
-                victim.info,
-                keeper_folder.library.root,
-                to_bytes(keeper.path),
-                stays.info,
-                is_own_disk=keeper_folder.is_own_disk,
-            )
+            root, is_own_disk = keeper_folder.library.root, keeper_folder.is_own_disk
+
+            def look_again() -> None:
+                moving.look_after_move(
+                    trash, trash_name, victim.info, root, to_bytes(keeper.path), stays.info, is_own_disk=is_own_disk
+                )
+                refuse_keeper_touched(stays)
+
             moving.to_trash(at, trash, trash_name, look_again)
             return _delete(item, trash, trash_name) if item.action == DELETE else Done(item, TRASHED)
         finally:

@@ -16,6 +16,7 @@ from database.routing import EXECUTOR
 from jobs.working import Work
 from libraries.names import to_bytes
 from libraries.reading import open_folder
+from libraries.small_files import has_storable_times
 from trash import manifest, steps
 from trash.checking_items import Folder, Ground
 from trash.errors import ActFailed
@@ -95,7 +96,7 @@ def _remove(work: Work[Any], act: Act, keys: Iterable[Key], ground: Ground, open
 
 
 def _look(key: Key, ground: Ground) -> _Empty | None:
-    """None where it has something in it, is not there, or may not go."""
+    """None where it has something in it, is not there, or may not go: also where its time could not be given back."""
     library_id, name = key
     try:
         library = ground.library(library_id)
@@ -106,6 +107,8 @@ def _look(key: Key, ground: Ground) -> _Empty | None:
         return None
     try:
         info = os.fstat(handle)
+        if not has_storable_times(info):
+            return None
         with os.scandir(handle) as entries:
             if next(entries, None) is not None:
                 return None

@@ -233,8 +233,22 @@ def refuse_touched(keeper: Found, victim: Found) -> None:
     _refuse_touched(victim, "VICTIM")
 
 
+def refuse_keeper_touched(keeper: Found) -> None:
+    """The same of the one that stays, after the other one was moved: to move a file may take a while, too."""
+    if _is_touched(keeper):
+        raise keeper_touched()
+
+
+def keeper_touched() -> Refusal:
+    return Refusal("KEEPER_CHANGED", "The file that stays was changed in the last moment.")
+
+
 def _refuse_touched(file: Found, who: str) -> None:
+    if _is_touched(file):
+        raise Refusal(f"{who}_CHANGED", "It changed while it was read.")
+
+
+def _is_touched(file: Found) -> bool:
     # It is the same descriptor, so the same file.
     now, then = os.fstat(file.handle), file.info
-    if now.st_ctime_ns != then.st_ctime_ns or now.st_mtime_ns != then.st_mtime_ns or now.st_size != then.st_size:
-        raise Refusal(f"{who}_CHANGED", "It changed while it was read.")
+    return now.st_ctime_ns != then.st_ctime_ns or now.st_mtime_ns != then.st_mtime_ns or now.st_size != then.st_size

@@ -11,6 +11,7 @@ from stat import S_ISREG
 from typing import NamedTuple
 
 from libraries.reading import Reader, signed, version_of
+from libraries.small_files import nearest_storable
 from trash import moving, steps
 from trash.folders import Trash, info_of
 from trash.making_folders import Folders, steps_of
@@ -106,7 +107,7 @@ class PuttingBack:
         if not S_ISREG(file.info.st_mode) or file.info.st_size != entry.size:
             return False
         if entry.stray_mtime_ns is not None:
-            return file.info.st_mtime_ns == entry.stray_mtime_ns
+            return nearest_storable(file.info.st_mtime_ns) == entry.stray_mtime_ns
         is_it = self._prover(entry.algorithm).hash(file.handle) == entry.digest
         return is_it and version_of(os.fstat(file.handle)) == version_of(file.info)
 

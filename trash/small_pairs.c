@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Changes with every change of what is below, so that no older build is taken for it. */
-const int dedupfs_small_pairs_version = 2;
+const int dedupfs_small_pairs_version = 3;
 
 /* One of the two: what it has to be, and the descriptor it is open by, -1 where it is not. Its inode and its times are
    signed, as the columns are. */
@@ -135,13 +135,19 @@ int dedupfs_is_still_proved(const struct pair *pair)
     return is_untouched(&pair->stays, pair->size) && is_untouched(&pair->goes, pair->size);
 }
 
+/* Whether nobody has changed the file that stays since it was proved. The move of the other one changes nothing of it. */
+int dedupfs_stays_untouched(const struct pair *pair)
+{
+    return is_untouched(&pair->stays, pair->size);
+}
+
 /* Whether the file that was proved is the one that has the name in the trash now, and the other one is still found by
-   its whole path. Then both are closed. */
+   its whole path, and nobody has changed it: a move may have taken a while. Then both are closed. */
 int dedupfs_has_moved(struct pair *pair, int trash, const char *trash_name, const char *stays_path)
 {
     struct stat info;
     if (fstatat(trash, trash_name, &info, AT_SYMLINK_NOFOLLOW) || !is_planned(&info, &pair->goes, pair->size)
-        || lstat(stays_path, &info) || !is_planned(&info, &pair->stays, pair->size))
+        || lstat(stays_path, &info) || !is_planned(&info, &pair->stays, pair->size) || !dedupfs_stays_untouched(pair))
         return 0;
     dedupfs_close_pair(pair);
     return 1;

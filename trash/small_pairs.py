@@ -11,7 +11,7 @@ from libraries.reading import hasher, private_buffer
 from trash.open_folders import OpenFolder
 from trash.planned import Kept, Planned
 
-VERSION = 2
+VERSION = 3
 #: Size; of the file that goes, and of the one that stays: folder, inode, mtime, when it would be young, device,
 #: descriptor, ctime; whether the one that stays was read.
 _PAIR = struct.Struct("=q 4qQ2q 4qQ2q q")
@@ -47,6 +47,8 @@ class SmallPairs:
         self._has_moved.argtypes = (address, ctypes.c_int, name, name)
         self._is_still_proved = built.dedupfs_is_still_proved
         self._is_still_proved.argtypes = (address,)
+        self._stays_untouched = built.dedupfs_stays_untouched
+        self._stays_untouched.argtypes = (address,)
         self._close = built.dedupfs_close_pair
         self._close.argtypes, self._close.restype = (address,), None
         self._pair = ctypes.create_string_buffer(_PAIR.size + _LAST_BYTES)
@@ -97,11 +99,16 @@ class SmallPairs:
         return bool(self._is_still_proved(self._pair))
 
     def has_moved(self, trash: int, trash_name: bytes, keeper_path: bytes) -> bool:
-        """Whether the file that was proved has that name in the trash, and the other one is found by its path still."""
+        """Whether the file that was proved has that name in the trash, and the other one is found by its path still, as
+        it was proved."""
         if not self._has_moved(self._pair, trash, trash_name, keeper_path):
             return False
         self._is_open = False
         return True
+
+    def stays_untouched(self) -> bool:
+        """Whether nobody has changed the file that stays since it was proved; after the move, too."""
+        return bool(self._stays_untouched(self._pair))
 
     def close(self) -> None:
         if self._is_open:

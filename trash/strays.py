@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from stat import S_ISREG
 
-from libraries.reading import signed
+from libraries.small_files import nearest_storable, signed
 from trash.folders import TrashFiles
 from trash.planned import TRASHED, Done, Stray
 from trash.proving import refuse_changed
@@ -20,5 +20,6 @@ def with_stray(done: Done, trash: TrashFiles) -> Done:
     try:
         refuse_changed(found, done.item, "VICTIM")
     except Refusal:
-        return done._replace(stray=Stray(found.st_size, found.st_mtime_ns, signed(found.st_ino)))
+        # A time that no column holds must not keep the record of everything else from being written.
+        return done._replace(stray=Stray(found.st_size, nearest_storable(found.st_mtime_ns), signed(found.st_ino)))
     return done

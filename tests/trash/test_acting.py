@@ -18,6 +18,7 @@ from libraries.models import LibraryFile, LibraryRoot, LibraryState
 from tests.duplicates.plans import planned
 from tests.libraries.scans import scan
 from tests.native import require_native
+from tests.odd_times import set_odd_time
 from tests.trash.acts import (
     OLD_NS,
     acted,
@@ -41,10 +42,12 @@ from trash import (
     filesystem_kinds,
     open_folders,
     preparing,
+    settling,
     small_pairs,
     switching,
 )
 from trash.acting import Acting
+from trash.empty_folders import remove_empty_folders
 from trash.models import Act, TrashItem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -199,20 +202,26 @@ def test_empty_folders_go_with_their_files_where_the_plan_says_so(tmp_path: Path
     assert '"folder":"p/q"' in lines
 
 
-def test_a_protected_folder_stays_though_it_is_empty(tmp_path: Path, monkeypatch: Patch) -> None:
+def _protect(_folder: Path) -> None:
+    LibraryRoot.objects.update(protected_folders="safe")
+
+
+@pytest.mark.parametrize("change", [_protect, set_odd_time])
+def test_an_empty_folder_stays_where_it_is_protected_or_could_not_be_made_again(
+    tmp_path: Path, monkeypatch: Patch, change: Callable[[Path], None]
+) -> None:
+    """Since the moment after its file went. A time that no column holds can't be given back."""
     root = tmp_path / "photos"
     library(root, {"a": b"one", "safe/copy": b"one"})
     act = authorised(removes_empty_folders=True)
-    # Protected in the moment after its file went.
-    original = "trash.acting.remove_empty_folders"
-    from trash.empty_folders import remove_empty_folders
 
-    def protect_first(*arguments: Any) -> int:
-        LibraryRoot.objects.update(protected_folders="safe")
+    def change_first(*arguments: Any) -> int:
+        change(root / "safe")
         return remove_empty_folders(*arguments)
 
-    monkeypatch.setattr(original, protect_first)
-    carry_out(act)
+    monkeypatch.setattr("trash.acting.remove_empty_folders", change_first)
+    act = carry_out(act)
+    assert act.status == "completed", act.note
     assert (root / "safe").is_dir()
 
 
@@ -397,23 +406,46 @@ def test_what_is_edited_while_an_act_waits_before_the_move_is_left(
     assert contents(root) == before | {f"00/{name}": b"content 00"[::-1]}
 
 
-def test_a_sync_that_fails_on_the_way_is_no_reason_to_prove_it_again(tmp_path: Path, monkeypatch: Patch) -> None:
-    """A disk tells of what it could not write once: whoever does not listen records as done what may be gone."""
-    require_native("small_pairs", small_pairs.VERSION)
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("action", ["trash", "delete"])
+def test_a_keeper_that_is_edited_during_the_move_brings_the_other_one_back(
+    tmp_path: Path, action: str, monkeypatch: Patch
+) -> None:
+    """With size and mtime as they were. Only the other one still has what both had."""
     root = tmp_path / "photos"
-    library(root, pairs(2))
-    act = authorised()
+    library(root, pairs(1))
+    act = authorised(action)
+    before(monkeypatch, "rename_new", lambda: _edit_secretly(root / "00" / KEEPER))
+    act = carry_out(act)
+    assert reasons(act) == {f"00/{VICTIM}": "KEEPER_CHANGED"}
+    assert contents(root) == pairs(1) | {f"00/{KEEPER}": b"content 00"[::-1]}
 
-    def fail(*_: object) -> None:
+
+@pytest.mark.usefixtures("way")
+def test_a_sync_that_fails_on_the_way_ends_the_run(tmp_path: Path, monkeypatch: Patch) -> None:
+    """A disk tells of what it could not write once: whoever does not listen records as done what may be gone. Two
+    folders may be open, so those of the first two files are synced when the third is opened."""
+    root, count = tmp_path / "photos", 4
+    library(root, pairs(count))
+    act = authorised()
+    moved: list[str] = []
+
+    def fail(_handles: object) -> None:
+        moved.extend(name for name in contents(root) if name.startswith(".dedupfs-trash"))
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(open_folders.OpenFolders, "on_its_disk", fail)
-    carry_out(act)
+    with monkeypatch.context() as patch:
+        patch.setattr(open_folders, "MOST_FOLDERS", 2)
+        patch.setattr(open_folders, "sync_folders", fail)
+        act = carry_out(act)
     job = Job.objects.get(kind="delete", dry_run=False)
     assert job.status == "failed"
     assert "Input/output error" in (job.error_message or "")
-    assert {row.status for row in items(act).values()} == {"intended"}, "the next run asks the disk"
-    assert contents(root).items() >= pairs(2).items(), "nothing was moved"
+    assert {row.status for row in items(act).values()} == {"intended"}, "none is recorded as done"
+    assert 0 < len(moved) < count
+    settling.settle_all()
+    assert [row.status for row in items(act).values()].count("trashed") == len(moved), "as the disk says"
+    assert sorted(contents(root).values()) == sorted(pairs(count).values())
 
 
 @pytest.mark.usefixtures("way")

@@ -278,6 +278,18 @@ def test_what_is_another_one_after_the_move_is_seen(ground: Ground, side: str, c
     assert not ground.has_moved()
 
 
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_stays_is_looked_at_once_more_after_the_move(ground: Ground, change: Callable[[Path], None]) -> None:
+    """As its descriptor tells: what has its name may be another file, which is for others to see."""
+    assert ground.pairs is not None
+    assert ground.are_proved(ground.planned())
+    ground.move()
+    assert ground.pairs.stays_untouched()
+    change(ground.path("stays"))
+    assert not ground.pairs.stays_untouched()
+    assert not ground.has_moved()
+
+
 @pytest.mark.parametrize("side", ["goes", "stays"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_changed_since_the_proof_is_not_proved_any_more(

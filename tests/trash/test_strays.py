@@ -15,6 +15,7 @@ from jobs.models import Job
 from libraries.models import LibraryFile
 from tests import factories
 from tests.conftest import Manage
+from tests.odd_times import set_odd_time
 from tests.pages import logged_in, text_of, with_token, words_of
 from tests.trash.acts import acted, carry_out, items, library, trash_of
 from tests.trash.test_settling import ended, left_open
@@ -155,6 +156,26 @@ def test_one_that_a_kill_left_there_comes_back_too(tmp_path: Path, way: str) -> 
         (told_now,) = undo_from(os.fsencode(root / ".dedupfs-trash"))
         assert told_now.is_undone
     assert (root / "b/copy").read_bytes() == NEWER
+
+
+@pytest.mark.parametrize("way", ["records", "manifest"])
+def test_one_with_a_time_that_no_column_holds_is_recorded_and_comes_back(tmp_path: Path, way: str) -> None:
+    """Whatever its time is, it must not keep others from being settled."""
+    root = tmp_path / "photos"
+    act, kept = left_open(root)
+    kept.write_bytes(NEWER)
+    set_odd_time(kept)
+    odd = kept.stat().st_mtime_ns
+    ended(act)
+    assert told(act) == ("trashed", "VICTIM_CHANGED")
+    (root / "b/copy").unlink()
+    if way == "records":
+        undone()
+        assert told(act) == ("undone", "")
+    else:
+        (told_now,) = undo_from(os.fsencode(root / ".dedupfs-trash"))
+        assert told_now.is_undone
+    assert ((root / "b/copy").read_bytes(), (root / "b/copy").stat().st_mtime_ns) == (NEWER, odd)
 
 
 def test_a_link_s_place_is_not_given_up_for_it(tmp_path: Path) -> None:
