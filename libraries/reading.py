@@ -17,7 +17,7 @@ from blake3 import blake3
 from libraries.beneath import PATH_BYTES, opener
 from libraries.excluding import Exclusions
 from libraries.names import to_text
-from libraries.small_files import OPEN_FILE, SmallFile, has_storable_times, small_reader
+from libraries.small_files import OPEN_FILE, SmallFile, small_reader, told
 from libraries.small_files import signed as signed  # others have it from here
 from libraries.streams import Stream
 
@@ -85,8 +85,8 @@ class WalkRules:
     """How a library is walked. With an algorithm, small files are hashed on the way."""
 
     def __init__(self, root: bytes, exclusions: Exclusions, least_bytes: int = 0, algorithm: str | None = None) -> None:
-        self.root, self.exclusions, self.least_bytes, self.algorithm = root, exclusions, least_bytes, algorithm
-        self.hasher = hasher(algorithm or "blake3")
+        self.root, self.exclusions, self.least_bytes = root, exclusions, least_bytes
+        self.hasher = hasher(algorithm) if algorithm else None
 
 
 def hasher(algorithm: str) -> Callable[..., Any]:
@@ -141,51 +141,45 @@ class Reader:
         prefix = os.fsdecode(folder) + "/" if folder else ""
         plain, endings = rules.exclusions.plain, rules.exclusions.endings
         covers = None if rules.exclusions.is_simple else rules.exclusions.cover
-        files: list[os.DirEntry[str]] = []
+        files: list[str] = []
         with os.scandir(handle) as entries:
             for entry in entries:
                 name = entry.name
                 if name in plain or name.endswith(endings) or (covers and covers(name, prefix + name)):
                     continue
                 if entry.is_file(follow_symlinks=False):
-                    files.append(entry)
+                    files.append(name)
                 elif entry.is_dir(follow_symlinks=False):
                     unit.left.append(os.fsencode(prefix + name))
-            if rules.algorithm is None:
-                for entry in files:
-                    self._look(rules, entry, prefix, unit)
-            else:
-                self._look_and_read(rules, files, prefix, handle, unit)
+        self._look_and_read(rules, files, prefix, handle, unit)
 
-    def _look(self, rules: WalkRules, entry: os.DirEntry[str], prefix: str, unit: Walked) -> None:
+    def _look_by_itself(self, rules: WalkRules, folder: int, prefix: str, name: str, unit: Walked) -> None:
+        """At what is not simply a file that can be read and stored."""
         try:
-            info = entry.stat(follow_symlinks=False)
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError as error:
-            unit.troubles.append(_trouble_with(prefix + entry.name, error))
+            unit.troubles.append(_trouble_with(prefix + name, error))
             return
         if not S_ISREG(info.st_mode) or info.st_size < rules.least_bytes:
             return
-        if not has_storable_times(info):
-            unit.troubles.append(_trouble_with(prefix + entry.name, OSError(errno.EOVERFLOW, _ODD_TIME)))
+        known = told(info, None)
+        if known is None:
+            unit.troubles.append(_trouble_with(prefix + name, OSError(errno.EOVERFLOW, _ODD_TIME)))
         else:
-            inode, device = signed(info.st_ino), signed(info.st_dev)
-            known = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, inode, device, info.st_nlink, None)
-            self._see(rules, prefix + entry.name, known, unit)
+            self._see(rules, prefix + name, known, unit)
 
-    def _look_and_read(
-        self, rules: WalkRules, files: list[os.DirEntry[str]], prefix: str, handle: int, unit: Walked
-    ) -> None:
-        """Look at files and hash the small ones. No digest where one changed or can't be read: the hash job looks
-        again and keeps the reason."""
+    def _look_and_read(self, rules: WalkRules, names: list[str], prefix: str, folder: int, unit: Walked) -> None:
+        """Look at files and, with an algorithm, hash the small ones. No digest where one changed or can't be read: the
+        hash job looks again and keeps the reason."""
         least, bytes_read, bytes_seen, add = rules.least_bytes, 0, 0, unit.files.append
-        names = [entry.name for entry in files]
-        read = self.read_small(handle, names, least, SMALL_BYTES, rules.hasher)
-        for entry, name, known in zip(files, names, read, strict=True):
+        most_read = SMALL_BYTES if rules.hasher else -1
+        read = self.read_small(folder, names, least, SMALL_BYTES, rules.hasher)
+        for name, known in zip(names, read, strict=True):
             if known is None:
-                self._look(rules, entry, prefix, unit)
+                self._look_by_itself(rules, folder, prefix, name, unit)
                 continue
             path, size = prefix + name, known[0]
-            if least <= size <= SMALL_BYTES:
+            if least <= size <= most_read:
                 bytes_read += size
             if size >= least and len(path) <= PATH_CHARACTERS and path.isascii():
                 bytes_seen += size

@@ -1,5 +1,5 @@
-/* Reads the small files of one folder, many in one call. Python needs five calls for each of them, and takes as long
-   for these as the kernel takes for the work. `libraries/small_files.py` has the same in Python, for where nobody could
+/* Looks at the files of one folder and reads the small ones, many in one call. Python needs up to five calls for each of
+   them, and takes as long for these as the kernel takes for the work. `libraries/small_files.py` has the same in Python, for where nobody could
    compile this. */
 
 #define _GNU_SOURCE
@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 /* Changes with every change of what is below, so that no older build is taken for it. */
-const int dedupfs_small_files_version = 2;
+const int dedupfs_small_files_version = 3;
 
 /* As the columns have them: signed. `start` is where the content begins in the room; NOTHING where it was not read, or
-   changed meanwhile; ODD where there is no file that could be opened, so that nothing else is said either. */
+   changed meanwhile; ODD where there is no file that could be opened or looked at, so that nothing else is said
+   either. */
 struct seen {
     int64_t size, mtime_ns, ctime_ns, inode, device, links, start;
 };
@@ -34,18 +35,30 @@ static int64_t nanoseconds(struct timespec time)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+static int is_told(const struct stat *info, struct seen *seen)
+{
+    if (!S_ISREG(info->st_mode) || !fits(info->st_mtim) || !fits(info->st_ctim))
+        return 0;
+    seen->size = info->st_size;
+    seen->mtime_ns = nanoseconds(info->st_mtim);
+    seen->ctime_ns = nanoseconds(info->st_ctim);
+    seen->inode = (int64_t)info->st_ino;
+    seen->device = (int64_t)info->st_dev;
+    seen->links = (int64_t)info->st_nlink;
+    return 1;
+}
+
 static int look(int file, struct seen *seen)
 {
     struct stat info;
-    if (fstat(file, &info) || !S_ISREG(info.st_mode) || !fits(info.st_mtim) || !fits(info.st_ctim))
-        return 0;
-    seen->size = info.st_size;
-    seen->mtime_ns = nanoseconds(info.st_mtim);
-    seen->ctime_ns = nanoseconds(info.st_ctim);
-    seen->inode = (int64_t)info.st_ino;
-    seen->device = (int64_t)info.st_dev;
-    seen->links = (int64_t)info.st_nlink;
-    return 1;
+    return !fstat(file, &info) && is_told(&info, seen);
+}
+
+/* By its name: nothing is opened. */
+static int look_up(int folder, const char *name, struct seen *seen)
+{
+    struct stat info;
+    return !fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) && is_told(&info, seen);
 }
 
 /* The whole file, or nothing of it: one byte more than there should be tells a file that grows. */
@@ -57,7 +70,8 @@ static int is_read(int file, const struct seen *before, char *room)
 }
 
 /* `names` are `count` names in `folder`, with a zero byte behind each. Files of `least` to `most` bytes are read into
-   `room`, one behind the other. Returns for how many names there was room; it has to hold at least one. */
+   `room`, one behind the other; with a `most` below 0 none is opened at all. Returns for how many names there was room;
+   it has to hold at least one. */
 long dedupfs_read_small_files(int folder, const char *names, long count, int64_t least, int64_t most,
                               struct seen *found, char *room, int64_t room_bytes)
 {
@@ -65,8 +79,13 @@ long dedupfs_read_small_files(int folder, const char *names, long count, int64_t
     long done = 0;
     for (; done < count && room_bytes - used > most; done++, names += strlen(names) + 1) {
         struct seen *seen = found + done;
-        int file = openat(folder, names, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        int file;
+        if (most < 0) {
+            seen->start = look_up(folder, names, seen) ? NOTHING : ODD;
+            continue;
+        }
         seen->start = ODD;
+        file = openat(folder, names, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (file < 0)
             continue;
         if (look(file, seen)) {

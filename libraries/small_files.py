@@ -1,7 +1,8 @@
-"""The small files of a folder, read whole: many in one call where `small_files.c` was compiled, else one by one.
+"""The files of a folder, looked at, and the small ones read whole: many in one call where `small_files.c` was compiled,
+else one by one.
 
 `scripts/install.sh` compiles it into the virtual environment where there is a compiler. Nothing depends on that but
-how long a first scan takes.
+how long a scan takes.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from libraries import native
 #: Size, mtime, ctime, inode, device and links, all as the columns have them; and the digest, or None where the file was
 #: not read or changed meanwhile.
 SmallFile = tuple[int, int, int, int, int, int, bytes | None]
+#: What makes a hash of a content; without one nothing is opened.
+Make = Callable[..., Any] | None
 #: Folder, names, the least and the most bytes of what is read, and what makes a hash of it. For each name in its turn;
-#: None where there was no file that could be opened and stored.
-ReadSmall = Callable[[int, Sequence[str], int, int, Callable[..., Any]], Iterator[SmallFile | None]]
+#: None where there was no file that could be opened, or looked at, and stored.
+ReadSmall = Callable[[int, Sequence[str], int, int, Make], Iterator[SmallFile | None]]
 
-VERSION = 2
+VERSION = 3
 #: Names of one call.
 TOGETHER = 512
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -55,31 +58,40 @@ def nearest_storable(time_ns: int) -> int:
 
 
 # --- In Python --------------------------------------------------------------------------------------------
-def read_by_python(
-    folder: int, names: Sequence[str], least: int, most: int, make: Callable[..., Any]
-) -> Iterator[SmallFile | None]:
+def read_by_python(folder: int, names: Sequence[str], least: int, most: int, make: Make) -> Iterator[SmallFile | None]:
     for name in names:
         try:
-            file = os.open(name, OPEN_FILE, dir_fd=folder)
-            try:
-                after = info = os.fstat(file)
-                size = info.st_size
-                if least <= size <= most and S_ISREG(info.st_mode):
-                    # One byte more than there should be tells a file that grows.
-                    content = os.read(file, size + 1)
-                    after = os.fstat(file)
-            finally:
-                os.close(file)
+            if make is None:
+                yield told(os.stat(name, dir_fd=folder, follow_symlinks=False), None)
+            else:
+                yield _read(folder, name, least, most, make)
         except OSError:
             yield None
-            continue
-        if not S_ISREG(info.st_mode) or not has_storable_times(info):
-            yield None
-            continue
-        mtime, ctime, digest = info.st_mtime_ns, info.st_ctime_ns, None
-        if after is not info and len(content) == size and after.st_mtime_ns == mtime and after.st_ctime_ns == ctime:
-            digest = make(content).digest()
-        yield size, mtime, ctime, signed(info.st_ino), signed(info.st_dev), info.st_nlink, digest
+
+
+def _read(folder: int, name: str, least: int, most: int, make: Callable[..., Any]) -> SmallFile | None:
+    file = os.open(name, OPEN_FILE, dir_fd=folder)
+    try:
+        after = info = os.fstat(file)
+        size = info.st_size
+        if least <= size <= most and S_ISREG(info.st_mode):
+            # One byte more than there should be tells a file that grows.
+            content = os.read(file, size + 1)
+            after = os.fstat(file)
+    finally:
+        os.close(file)
+    if after is info or len(content) != size:
+        return told(info, None)
+    is_same = after.st_mtime_ns == info.st_mtime_ns and after.st_ctime_ns == info.st_ctime_ns
+    return told(info, make(content).digest() if is_same else None)
+
+
+def told(info: os.stat_result, digest: bytes | None) -> SmallFile | None:
+    """As the columns have it; None of what is no file, or has a time that they can't have."""
+    if not S_ISREG(info.st_mode) or not has_storable_times(info):
+        return None
+    numbers = (signed(info.st_ino), signed(info.st_dev), info.st_nlink)
+    return info.st_size, info.st_mtime_ns, info.st_ctime_ns, *numbers, digest
 
 
 # --- In C -------------------------------------------------------------------------------------------------
@@ -97,17 +109,15 @@ def native_reader(room: mmap) -> ReadSmall | None:
     seen = (ctypes.c_char * (_SEEN.size * TOGETHER))()
     room_at, contents, figures = ctypes.byref(ctypes.c_char.from_buffer(room)), memoryview(room), memoryview(seen)
 
-    def read(
-        folder: int, names: Sequence[str], least: int, most: int, make: Callable[..., Any]
-    ) -> Iterator[SmallFile | None]:
-        done = 0
+    def read(folder: int, names: Sequence[str], least: int, most: int, make: Make) -> Iterator[SmallFile | None]:
+        done, most = 0, -1 if make is None else most
         while done < len(names):
             some = names[done : done + TOGETHER]
             # A zero byte ends each name; behind the last one Python has put one itself.
             asked = os.fsencode("\0".join(some))
             count = call(folder, asked, len(some), least, most, seen, room_at, len(room))
             for size, mtime, ctime, inode, device, links, start in _SEEN.iter_unpack(figures[: count * _SEEN.size]):
-                if start >= 0:
+                if start >= 0 and make is not None:
                     digest = make(contents[start : start + size]).digest()
                     yield size, mtime, ctime, inode, device, links, digest
                 else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
@@ -43,15 +45,27 @@ def found(
     return list(read(folder, names, least, MOST, make))
 
 
-def test_it_tells_what_the_system_tells(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [blake3, None])
+def test_it_tells_what_the_system_tells(read: ReadSmall, folder: int, tmp_path: Path, make: Any) -> None:
     tree(tmp_path, {b"a": b"one", b"b": b"", b"caf\xe9": b"two", b"full": b"x" * MOST})
     os.link(tmp_path / "a", tmp_path / "linked")
     os.utime(tmp_path / "a", ns=(-1, -1_500_000_001))  # before 1970
     names = sorted(os.listdir(tmp_path))
-    for name, each in zip(names, found(read, folder, names), strict=True):
+    for name, each in zip(names, found(read, folder, names, make=make), strict=True):
         info = os.stat(tmp_path / name)
         known = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, signed(info.st_ino), signed(info.st_dev))
-        assert each == (*known, info.st_nlink, blake3((tmp_path / name).read_bytes()).digest())
+        digest = make((tmp_path / name).read_bytes()).digest() if make else None
+        assert each == (*known, info.st_nlink, digest)
+
+
+def test_without_a_hash_nothing_is_opened(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+    """Of a file that somebody has a lease on: whoever opens it would have to wait, and doesn't."""
+    tree(tmp_path, {"leased": b"one"})
+    with (tmp_path / "leased").open("r+b") as file:
+        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)  # which does nothing
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        assert found(read, folder, ["leased"], make=None) != [None]
+        assert found(read, folder, ["leased"]) == [None]
 
 
 def test_what_is_too_small_or_too_large_is_looked_at_and_not_read(read: ReadSmall, folder: int, tmp_path: Path) -> None:
@@ -60,11 +74,14 @@ def test_what_is_too_small_or_too_large_is_looked_at_and_not_read(read: ReadSmal
     assert sizes == [(1, None), (2, blake3(b"12").digest()), (MOST + 1, None)]
 
 
-def test_what_is_no_file_is_told_apart_and_waited_for_by_nobody(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [blake3, None])
+def test_what_is_no_file_is_told_apart_and_waited_for_by_nobody(
+    read: ReadSmall, folder: int, tmp_path: Path, make: Any
+) -> None:
     tree(tmp_path, {"file": b"1", "inside/x": b"1"})
     (tmp_path / "link").symlink_to("file")
     os.mkfifo(tmp_path / "pipe")
-    answers = found(read, folder, ["link", "pipe", "inside", "gone", "file"])
+    answers = found(read, folder, ["link", "pipe", "inside", "gone", "file"], make=make)
     assert [each is not None for each in answers] == [False, False, False, False, True]
 
 
@@ -114,9 +131,10 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(read: ReadSmall, fol
     assert None in digests
 
 
-def test_a_time_that_can_t_be_stored_is_odd(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [blake3, None])
+def test_a_time_that_can_t_be_stored_is_odd(read: ReadSmall, folder: int, tmp_path: Path, make: Any) -> None:
     tree(tmp_path, {"a": b"one", "b": b"two"})
     set_odd_time(tmp_path / "a")
-    first, second = found(read, folder, ["a", "b"])
+    first, second = found(read, folder, ["a", "b"], make=make)
     assert first is None
     assert second is not None
