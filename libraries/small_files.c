@@ -1,6 +1,6 @@
 /* Looks at the files of one folder and reads the small ones, many in one call. Python needs up to five calls for each of
-   them, and takes as long for these as the kernel takes for the work. `libraries/small_files.py` has the same in Python, for where nobody could
-   compile this. */
+   them, and takes as long for these as the kernel takes for the work. `libraries/small_files.py` has the same in Python,
+   for where nobody could compile this. */
 
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
