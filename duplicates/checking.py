@@ -27,7 +27,8 @@ from libraries.lanes import RealDisks
 from libraries.models import HashState, LibraryRoot
 from libraries.names import to_bytes, to_display, to_text
 from libraries.readers import Event, Failed, Read, ReaderPool, reader_count
-from libraries.reading import SMALL_BYTES, SeenRow
+from libraries.reading import SMALL_BYTES
+from libraries.unit_pages import SeenRow
 from libraries.walking import WALK, Unit, Walk
 
 HERE, MISSING, UNREADABLE = "here", "missing", "unreadable"
@@ -179,7 +180,7 @@ class Check:
             unit = Unit.of(event.value)
             for trouble in unit.troubles:
                 yield Answer(trouble.path, UNREADABLE, note=trouble.reason, is_folder=trouble.is_folder)
-            yield from self._begin([_File(row) for row in unit.files])
+            yield from self._begin([_File(row) for row in unit.rows()])
 
     def _begin(self, files: list[_File]) -> Iterator[Answer]:
         large = self._sizes({file.size for file in files if file.size > SMALL_BYTES}, _LARGE)

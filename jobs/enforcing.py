@@ -85,6 +85,21 @@ def transaction_on(path: str) -> Iterator[None]:
 
 
 @contextmanager
+def borrowed(connection: BaseDatabaseWrapper, database: bytes) -> Iterator[str]:
+    """Lets this SQLite connection read a database that its own process made, under the name that is given. No path lets
+    it attach one by itself. Not inside a transaction, where SQLite attaches nothing."""
+    with _unguarded(connection) as raw:
+        raw.execute("ATTACH ':memory:' AS borrowed")
+    try:
+        with _unguarded(connection) as raw:
+            raw.deserialize(database, name="borrowed")
+        yield "borrowed"
+    finally:
+        with _unguarded(connection) as raw:
+            raw.execute("DETACH borrowed")
+
+
+@contextmanager
 def _durable(connection: BaseDatabaseWrapper, path: str) -> Iterator[None]:
     """What records an act on people's files outlives a power cut; for all else the last commits may be lost in one.
     Inside a transaction this would be ignored."""
@@ -102,9 +117,18 @@ def _durable(connection: BaseDatabaseWrapper, path: str) -> Iterator[None]:
 
 
 def _set_synchronous(connection: BaseDatabaseWrapper, mode: str) -> None:
+    with _unguarded(connection) as raw:
+        raw.execute(f"PRAGMA synchronous={mode}")
+
+
+@contextmanager
+def _unguarded(connection: BaseDatabaseWrapper) -> Iterator[sqlite3.Connection]:
+    """For the few statements of this module that no path allows."""
     connection.connection.set_authorizer(None)
-    connection.connection.execute(f"PRAGMA synchronous={mode}")
-    _switch(connection, _paths.get(connection, NO_PATH))
+    try:
+        yield connection.connection
+    finally:
+        _switch(connection, _paths.get(connection, NO_PATH))
 
 
 class _Authorizer:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from libraries.errors import LibrariesError
 from libraries.excluding import Exclusions
 from libraries.models import LibraryState
 from libraries.names import to_bytes, to_display
-from libraries.reading import SeenRow
+from libraries.walking import Unit
 
 ABSENT, EMPTY, DIFFERENT = LibraryState.Mount.ABSENT, LibraryState.Mount.EMPTY, LibraryState.Mount.DIFFERENT
 CODES = {ABSENT: "LIBRARY_ABSENT", EMPTY: "LIBRARY_EMPTY", DIFFERENT: "LIBRARY_DIFFERENT"}
@@ -64,7 +64,10 @@ class InnerMounts:
     def __init__(self, filesystems: Mapping[str, str]) -> None:
         self.without_files = {folder for folder in filesystems if folder}
 
-    def see(self, files: Sequence[SeenRow]) -> None:
+    def see(self, unit: Unit) -> None:
+        if not self.without_files:
+            return
+        paths = [row[0] for row in unit.rows()]
         for folder in list(self.without_files):
-            if any(file[0].startswith(f"{folder}/") for file in files):
+            if any(path.startswith(f"{folder}/") for path in paths):
                 self.without_files.discard(folder)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+#: What the column of a path holds.
+PATH_CHARACTERS = 4096
 #: U+F780 to U+F7FF stand for the bytes 0x80 to 0xFF.
 BASE = 0xF700
 _STAND_INS = re.compile("[\uf780-\uf7ff]")

@@ -82,7 +82,15 @@ class Server:
         rules = WalkRules(root, exclusions_of(patterns), least_bytes, algorithm)
         unit = self.reader.walk(rules, folders, most_files)
         troubles = [tuple(trouble) for trouble in unit.troubles]
-        return unit.left, unit.files, troubles, unit.folder_count, unit.bytes_seen, unit.bytes_read
+        return (
+            unit.left,
+            unit.pages,
+            troubles,
+            unit.folder_count,
+            unit.file_count,
+            unit.bytes_seen,
+            unit.bytes_read,
+        )
 
     def small(self, root: bytes, algorithm: str, files: list[tuple[bytes, int, int]]) -> list[bytes | None]:
         """The digests of small files by path, size and mtime; None where one changed or can't be read: the hash job

@@ -16,10 +16,11 @@ from blake3 import blake3
 
 from libraries.beneath import PATH_BYTES, opener
 from libraries.excluding import Exclusions
-from libraries.names import to_text
-from libraries.small_files import OPEN_FILE, SmallFile, small_reader, told
+from libraries.names import PATH_CHARACTERS, to_text
+from libraries.small_files import OPEN_FILE, told
 from libraries.small_files import signed as signed  # others have it from here
 from libraries.streams import Stream
+from libraries.unit_pages import shelf
 
 #: Files up to this size are read whole while they are walked: a separate sample would cost more than it saves.
 SMALL_BYTES = 64 << 10
@@ -31,26 +32,7 @@ UNIT_FILES = 2_000
 UNIT_BYTES = 16 << 20
 
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: What the column holds.
-PATH_CHARACTERS = 4096
 _ODD_TIME = "its time lies before 1677 or after 2262, which can't be stored: give it another one, as by touch"
-
-
-class Seen(NamedTuple):
-    """A file as a walk saw it. `inode` and `device` are signed, as the columns are."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    device: int
-    links: int
-    digest: bytes | None
-
-
-#: The same as a plain tuple: it is made for every file there is, and a named one takes five times as long.
-SeenRow = tuple[str, int, int, int, int, int, int, bytes | None]
 
 
 class Trouble(NamedTuple):
@@ -68,9 +50,10 @@ class Walked:
     def __init__(self, left: list[bytes]) -> None:
         #: Folders that are still to be walked, last in first out: that keeps the list short in a deep tree.
         self.left = left
-        self.files: list[SeenRow] = []
+        #: Its files (`libraries.unit_pages`).
+        self.pages: list[bytes] = []
         self.troubles: list[Trouble] = []
-        self.folder_count = self.bytes_seen = self.bytes_read = 0
+        self.folder_count = self.file_count = self.bytes_seen = self.bytes_read = 0
 
 
 class Changed(Exception):
@@ -115,13 +98,14 @@ class Reader:
         self.buffer = private_buffer()
         self.second_buffer = private_buffer()
         self.view = memoryview(self.buffer)
-        self.read_small = small_reader(self.buffer)
+        self.shelf = shelf(self.buffer)
 
     # --- Walking ------------------------------------------------------------------------------------------
     def walk(self, rules: WalkRules, folders: list[bytes], most_files: int = UNIT_FILES) -> Walked:
         """Walk `folders` and what is below them until a unit is full; the rest is left for another unit."""
-        unit = Walked(list(folders))
-        while unit.left and len(unit.files) < most_files and unit.bytes_read < UNIT_BYTES:
+        unit, shelf = Walked(list(folders)), self.shelf
+        shelf.clear()
+        while unit.left and shelf.file_count < most_files and shelf.bytes_read < UNIT_BYTES:
             folder = unit.left.pop()
             try:
                 handle = open_folder(rules.root, folder)
@@ -134,6 +118,8 @@ class Reader:
                 unit.troubles.append(Trouble(_text_of(folder), True, reason_of(error)))
             finally:
                 os.close(handle)
+        unit.file_count, unit.bytes_seen, unit.bytes_read = shelf.file_count, shelf.bytes_seen, shelf.bytes_read
+        unit.pages = shelf.take()
         return unit
 
     def _walk_folder(self, rules: WalkRules, folder: bytes, handle: int, unit: Walked) -> None:
@@ -151,54 +137,28 @@ class Reader:
                     files.append(name)
                 elif entry.is_dir(follow_symlinks=False):
                     unit.left.append(os.fsencode(prefix + name))
-        self._look_and_read(rules, files, prefix, handle, unit)
+        # Small ones are hashed on the way. No digest where one changed or can't be read: the hash job looks again and
+        # keeps the reason.
+        for name in self.shelf.look(handle, prefix, files, rules.least_bytes, SMALL_BYTES, rules.hasher):
+            self._look_by_itself(rules, handle, prefix + name, name, unit)
 
-    def _look_by_itself(self, rules: WalkRules, folder: int, prefix: str, name: str, unit: Walked) -> None:
+    def _look_by_itself(self, rules: WalkRules, folder: int, path: str, name: str, unit: Walked) -> None:
         """At what is not simply a file that can be read and stored."""
         try:
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError as error:
-            unit.troubles.append(_trouble_with(prefix + name, error))
+            unit.troubles.append(_trouble_with(path, error))
             return
         if not S_ISREG(info.st_mode) or info.st_size < rules.least_bytes:
             return
-        known = told(info, None)
+        known, text = told(info, None), to_text(os.fsencode(path))
         if known is None:
-            unit.troubles.append(_trouble_with(prefix + name, OSError(errno.EOVERFLOW, _ODD_TIME)))
-        else:
-            self._see(rules, prefix + name, known, unit)
-
-    def _look_and_read(self, rules: WalkRules, names: list[str], prefix: str, folder: int, unit: Walked) -> None:
-        """Look at files and, with an algorithm, hash the small ones. No digest where one changed or can't be read: the
-        hash job looks again and keeps the reason."""
-        least, bytes_read, bytes_seen, add = rules.least_bytes, 0, 0, unit.files.append
-        most_read = SMALL_BYTES if rules.hasher else -1
-        read = self.read_small(folder, names, least, SMALL_BYTES, rules.hasher)
-        for name, known in zip(names, read, strict=True):
-            if known is None:
-                self._look_by_itself(rules, folder, prefix, name, unit)
-                continue
-            path, size = prefix + name, known[0]
-            if least <= size <= most_read:
-                bytes_read += size
-            if size >= least and len(path) <= PATH_CHARACTERS and path.isascii():
-                bytes_seen += size
-                add((path, *known))  # nearly all of them: a call for each would take longer than this
-            else:
-                self._see(rules, path, known, unit)
-        unit.bytes_read += bytes_read
-        unit.bytes_seen += bytes_seen
-
-    def _see(self, rules: WalkRules, path: str, known: SmallFile, unit: Walked) -> None:
-        if known[0] < rules.least_bytes:
-            return
-        text = path if path.isascii() else to_text(os.fsencode(path))
-        if len(text) > PATH_CHARACTERS:
+            unit.troubles.append(_trouble_with(path, OSError(errno.EOVERFLOW, _ODD_TIME)))
+        elif len(text) > PATH_CHARACTERS:
             reason = f"the path is longer than {PATH_CHARACTERS} characters"
             unit.troubles.append(_trouble_with(path, OSError(errno.ENAMETOOLONG, reason)))
-            return
-        unit.bytes_seen += known[0]
-        unit.files.append((text, *known))
+        else:
+            self.shelf.put((text, *known))
 
     # --- Hashing ------------------------------------------------------------------------------------------
     def sample(self, root: bytes, path: bytes, size: int, mtime_ns: int) -> bytes:

@@ -32,8 +32,9 @@ from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, 
 from libraries.mounts import filesystems, is_writable
 from libraries.names import to_bytes
 from libraries.readers import Done, Event, Failed, ReaderPool, reader_count
-from libraries.reading import SMALL_BYTES, UNIT_FILES, SeenRow, Trouble
+from libraries.reading import SMALL_BYTES, UNIT_FILES, Trouble
 from libraries.storing import Stamp, Store
+from libraries.unit_pages import SeenRow
 from libraries.walking import WALK, Unit, Walk
 
 BATCH_SECONDS = 1.0
@@ -103,9 +104,9 @@ class LibraryScan:
         self.tally = Tally()
         self.seen = IdSet()
         self.troubles: list[Trouble] = []
-        #: Rows for the next batch: walked and to be compared (a first scan has nothing to compare them with), new to
-        #: the index, changed, and known but elsewhere.
-        self.walked: list[SeenRow] = []
+        #: For the next batch: how many files were walked and are to be compared (a first scan has nothing to compare
+        #: them with; the store has them), and rows that are new to the index, changed, and known but elsewhere.
+        self.walked = 0
         self.fresh: list[SeenRow] = []
         self.changed: list[tuple[int, SeenRow]] = []
         self.placed: list[tuple[int, SeenRow]] = []
@@ -179,16 +180,15 @@ class LibraryScan:
             self.work.advance(self.tally.files, self.state.walked_files or None)
 
     def _take_unit(self, unit: Unit) -> None:
-        self.tally.files += len(unit.files)
+        self.tally.files += unit.file_count
         self.tally.bytes += unit.bytes_seen
         self.tally.folders += unit.folder_count
         self.tally.errors += len(unit.troubles)
         self.troubles += unit.troubles
         self.untold += unit.troubles
-        self.walked += unit.files
-        self.inner.see(unit.files)
-        if not self.is_first:
-            self.store.add(unit.files)
+        self.walked += unit.file_count
+        self.inner.see(unit)
+        self.store.add(unit.pages)
         self._charge(unit.bytes_read)
 
     def _take_digests(self, key: int, digests: list[bytes | None]) -> None:
@@ -211,7 +211,7 @@ class LibraryScan:
 
     # --- Storing ------------------------------------------------------------------------------------------
     def _is_full(self) -> bool:
-        waiting = len(self.walked) + len(self.fresh) + len(self.changed)
+        waiting = self.walked + len(self.fresh) + len(self.changed)
         seconds = LONG_BATCH_SECONDS if self.batch_files > EARLY_BATCH_FILES else BATCH_SECONDS
         is_time = time.monotonic() - self.stored_at >= seconds
         return waiting >= self._wanted_files() or (waiting > 0 and is_time)
@@ -230,7 +230,6 @@ class LibraryScan:
         """One batch, in one fenced transaction."""
         if self.is_first:
             self.store.fill(self.walked)
-            self.walked.clear()  # the batch has them; two of each would be too many
         with self.work.fenced("scan"):
             small = self._store_walked()
             self.store.insert(self.fresh)
@@ -242,7 +241,8 @@ class LibraryScan:
             self.tally.changed += len(self.changed)
             self.tally.placed += len(self.placed)
             self._report()
-        for rows in (self.walked, self.fresh, self.changed, self.placed, self.untold):
+        self.walked = 0
+        for rows in (self.fresh, self.changed, self.placed, self.untold):
             rows.clear()
         most = max(EARLY_BATCH_FILES, self.tally.files // BATCH_SHARE)
         self.batch_files = min(2 * self.batch_files, most, self.most_files)
@@ -259,8 +259,9 @@ class LibraryScan:
             return small
         if not self.walked:
             return small
-        for number, known, is_changed in self.store.compare(self.seen):
-            row = self.walked[number - 1]
+        different = self.store.compare(self.seen)
+        rows = self.store.seen([number for number, _, _ in different])
+        for row, (_, known, is_changed) in zip(rows, different, strict=True):
             if known is not None:
                 self.seen.add(known)
             if known is not None and not is_changed:

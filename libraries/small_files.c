@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 /* Changes with every change of what is below, so that no older build is taken for it. */
-const int dedupfs_small_files_version = 3;
+const int dedupfs_small_files_version = 4;
 
 /* As the columns have them: signed. `start` is where the content begins in the room; NOTHING where it was not read, or
-   changed meanwhile; ODD where there is no file that could be opened or looked at, so that nothing else is said
-   either. */
+   changed meanwhile; ODD where there is no file that could be opened or looked at: nothing else is said then, and its
+   size is 0. */
 struct seen {
     int64_t size, mtime_ns, ctime_ns, inode, device, links, start;
 };
@@ -80,6 +80,7 @@ long dedupfs_read_small_files(int folder, const char *names, long count, int64_t
     for (; done < count && room_bytes - used > most; done++, names += strlen(names) + 1) {
         struct seen *seen = found + done;
         int file;
+        seen->size = 0;
         if (most < 0) {
             seen->start = look_up(folder, names, seen) ? NOTHING : ODD;
             continue;

@@ -1,5 +1,5 @@
 """The files of a folder, looked at, and the small ones read whole: many in one call where `small_files.c` was compiled,
-else one by one.
+else one by one. `libraries.unit_pages` makes rows of them.
 
 `scripts/install.sh` compiles it into the virtual environment where there is a compiler. Nothing depends on that but
 how long a scan takes.
@@ -21,23 +21,17 @@ from libraries import native
 SmallFile = tuple[int, int, int, int, int, int, bytes | None]
 #: What makes a hash of a content; without one nothing is opened.
 Make = Callable[..., Any] | None
-#: Folder, names, the least and the most bytes of what is read, and what makes a hash of it. For each name in its turn;
-#: None where there was no file that could be opened, or looked at, and stored.
-ReadSmall = Callable[[int, Sequence[str], int, int, Make], Iterator[SmallFile | None]]
 
-VERSION = 3
+VERSION = 4
 #: Names of one call.
 TOGETHER = 512
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Times are stored as nanoseconds in 64 bits: from the year 1677 to 2262. Some filesystems hold others.
 _FAR_SECONDS, _SECOND_NS = 9_223_372_035, 10**9
-_SEEN = struct.Struct("=7q")
-_ODD = -2
-
-
-def small_reader(room: mmap) -> ReadSmall:
-    """The quickest there is; files are read into `room`, which holds more than the largest of them."""
-    return native_reader(room) or read_by_python
+#: What is found of a file: `struct seen` of the C.
+SEEN = struct.Struct("=7q")
+_FIELDS = 7
+NOTHING, ODD = -1, -2
 
 
 def signed(number: int) -> int:
@@ -59,6 +53,8 @@ def nearest_storable(time_ns: int) -> int:
 
 # --- In Python --------------------------------------------------------------------------------------------
 def read_by_python(folder: int, names: Sequence[str], least: int, most: int, make: Make) -> Iterator[SmallFile | None]:
+    """Those of `least` to `most` bytes are read. For each name in its turn; None where there was no file that could be
+    opened, or looked at, and stored."""
     for name in names:
         try:
             if make is None:
@@ -95,33 +91,42 @@ def told(info: os.stat_result, digest: bytes | None) -> SmallFile | None:
 
 
 # --- In C -------------------------------------------------------------------------------------------------
-def native_reader(room: mmap) -> ReadSmall | None:
-    """None where nobody could compile it."""
+class NativeReader:
+    """Many files in one call. What was found of them stands in `seen` until the next call, what was read in `room`."""
+
+    def __init__(self, built: Any, room: mmap) -> None:
+        import ctypes
+
+        number, address = ctypes.c_int64, ctypes.c_void_p
+        self._call = built.dedupfs_read_small_files
+        self._call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_long, number, number, address, address, number)
+        self._call.restype = ctypes.c_long
+        self.seen = (ctypes.c_char * (SEEN.size * TOGETHER))()
+        self._numbers = memoryview(self.seen).cast("B").cast("q")
+        self._room, self._contents = ctypes.byref(ctypes.c_char.from_buffer(room)), memoryview(room)
+
+    def read(self, folder: int, names: bytes, count: int, least: int, most: int) -> int:
+        """`names` with a zero byte between them, at most `TOGETHER`; behind the last one Python has put one itself.
+        Returns how many of them there was room for."""
+        done: int = self._call(folder, names, count, least, most, self.seen, self._room, len(self._contents))
+        return done
+
+    def sizes(self, count: int) -> list[int]:
+        """Of the first so many names: 0 for what is odd."""
+        return self._column(0, count)
+
+    def starts(self, count: int) -> list[int]:
+        """Where the content of each begins in the room, or why it is not there: `NOTHING` or `ODD`."""
+        return self._column(_FIELDS - 1, count)
+
+    def content(self, start: int, size: int) -> memoryview:
+        return self._contents[start : start + size]
+
+    def _column(self, number: int, count: int) -> list[int]:
+        return self._numbers[number : count * _FIELDS : _FIELDS].tolist()
+
+
+def native_reader(room: mmap) -> NativeReader | None:
+    """None where nobody could compile it; `room` holds more than the largest file that is read."""
     built = native.library("small_files", VERSION)
-    if built is None:
-        return None
-    import ctypes
-
-    call = built.dedupfs_read_small_files
-    number, address = ctypes.c_int64, ctypes.c_void_p
-    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_long, number, number, address, address, number)
-    call.restype = ctypes.c_long
-    seen = (ctypes.c_char * (_SEEN.size * TOGETHER))()
-    room_at, contents, figures = ctypes.byref(ctypes.c_char.from_buffer(room)), memoryview(room), memoryview(seen)
-
-    def read(folder: int, names: Sequence[str], least: int, most: int, make: Make) -> Iterator[SmallFile | None]:
-        done, most = 0, -1 if make is None else most
-        while done < len(names):
-            some = names[done : done + TOGETHER]
-            # A zero byte ends each name; behind the last one Python has put one itself.
-            asked = os.fsencode("\0".join(some))
-            count = call(folder, asked, len(some), least, most, seen, room_at, len(room))
-            for size, mtime, ctime, inode, device, links, start in _SEEN.iter_unpack(figures[: count * _SEEN.size]):
-                if start >= 0 and make is not None:
-                    digest = make(contents[start : start + size]).digest()
-                    yield size, mtime, ctime, inode, device, links, digest
-                else:
-                    yield None if start == _ODD else (size, mtime, ctime, inode, device, links, None)
-            done += count
-
-    return read
+    return None if built is None else NativeReader(built, room)

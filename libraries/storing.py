@@ -1,8 +1,7 @@
 """How a scan writes what it saw: whole batches, by statements that both databases take at full speed.
 
-Every call that writes to the index happens inside a fenced transaction of the executor. Digests and sizes come from
-readers as plain tuples (`libraries.reading.SeenRow`) and go to the database as they are: a first scan writes each row
-once.
+Every call that writes to the index happens inside a fenced transaction of the executor. What readers found comes as
+pages of a database (`libraries.unit_pages`), whose rows SQLite copies as they are: a first scan writes each row once.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from database.many_rows import insert_together, savepoint
 from database.objects import without_idle_triggers
 from database.portions import portions
 from database.routing import EXECUTOR
+from jobs.enforcing import borrowed
 from libraries.id_set import IdSet
-from libraries.reading import SeenRow
+from libraries.unit_pages import SEEN_COLUMNS, TABLE, SeenRow, database_of, rows_of
 
 _SEEN = "path, size_bytes, mtime_ns, ctime_ns, inode, device, nlink, digest"
-_SEEN_TABLE = """CREATE TEMP TABLE IF NOT EXISTS seen_batch (
-  path text NOT NULL, size_bytes bigint NOT NULL, mtime_ns bigint NOT NULL, ctime_ns bigint NOT NULL,
-  inode bigint NOT NULL, device bigint NOT NULL, nlink bigint NOT NULL, digest {blob})"""
+#: What was seen, in the order in which it came; and what is new of it, in the order in which it is inserted.
+_TABLES = ("seen_batch", "new_batch")
 
 _COLUMNS = (
     "library_id, relative_path, size_bytes, mtime_ns, ctime_ns, inode, device, nlink, is_missing, needs_hash,"
@@ -81,38 +80,61 @@ class Store:
         self.connection = connections[EXECUTOR]
         self.is_sqlite = self.connection.vendor == "sqlite"
         self.false, self.true = ("0", "1") if self.is_sqlite else ("false", "true")
+        self._number = "rowid" if self.is_sqlite else "number"
         self._filled = 0
 
     # --- What was seen ------------------------------------------------------------------------------------
     def clear(self) -> None:
         """Begin a batch."""
-        blob = "blob" if self.is_sqlite else "bytea, number bigint GENERATED ALWAYS AS IDENTITY"
-        self._run(_SEEN_TABLE.format(blob=blob))
-        self._run("DELETE FROM temp.seen_batch" if self.is_sqlite else "TRUNCATE pg_temp.seen_batch RESTART IDENTITY")
+        columns = SEEN_COLUMNS
+        if not self.is_sqlite:
+            columns = f"{columns.replace('blob', 'bytea')}, number bigint GENERATED ALWAYS AS IDENTITY"
+        for table in _TABLES:
+            self._run(f"CREATE TEMP TABLE IF NOT EXISTS {table} ({columns})")
+            self._empty(table)
 
-    def add(self, rows: Sequence[SeenRow]) -> None:
-        """Put rows into this batch. It needs no transaction and takes no lock, so that it can be done while readers
+    def add(self, units: Sequence[bytes]) -> None:
+        """Put files into this batch. It needs no transaction and takes no lock, so that it can be done while readers
         are waited for."""
-        with savepoint(self.connection) if self.is_sqlite else nullcontext():
-            insert_together(self.connection, f"seen_batch ({_SEEN})", rows)
+        if not self.is_sqlite:
+            insert_together(self.connection, f"seen_batch ({_SEEN})", list(rows_of(units)))
+            return
+        for pages in units:
+            with borrowed(self.connection, database_of(pages)) as lent:
+                self._run(f"INSERT INTO seen_batch SELECT * FROM {lent}.{TABLE}")
+
+    def seen(self, numbers: Sequence[int]) -> list[SeenRow]:
+        """Files of this batch by their numbers, in the order of these."""
+        found: dict[int, SeenRow] = {}
+        for some in portions(numbers, _NUMBERS):
+            asked = f"SELECT {self._number}, {_SEEN} FROM seen_batch WHERE {self._number} IN ({_list(some)})"
+            found |= {number: tuple(row) for number, *row in self._run(asked)}
+        return [found[number] for number in numbers]
 
     # --- New files ----------------------------------------------------------------------------------------
     def insert(self, rows: Sequence[SeenRow]) -> None:
         """Rows of files that the index doesn't know yet, with their digests where they have one."""
         if rows:
-            self.fill(rows)
+            self._empty("new_batch")
+            with savepoint(self.connection) if self.is_sqlite else nullcontext():
+                insert_together(self.connection, f"new_batch ({_SEEN})", sorted(rows, key=_digest))
+            self._filled = len(rows)
             self.insert_filled()
 
-    def fill(self, rows: Sequence[SeenRow]) -> None:
-        """Make these rows the batch, in the order of their digests: each page of the digests' index is written once in
-        a batch, and fetched once where not all of it is in memory. That takes half the time."""
-        self.clear()
-        self.add(sorted(rows, key=_digest))
-        self._filled = len(rows)
+    def fill(self, count: int) -> None:
+        """Make all `count` files of this batch new ones, in the order of their digests: each page of the digests' index
+        is written once in a batch, and fetched once where not all of it is in memory. That takes half the time."""
+        self._empty("new_batch")
+        self._run(f"INSERT INTO new_batch ({_SEEN}) SELECT {_SEEN} FROM seen_batch ORDER BY digest")
+        self._empty("seen_batch")
+        self._filled = count
+
+    def _empty(self, table: str) -> None:
+        self._run(f"DELETE FROM temp.{table}" if self.is_sqlite else f"TRUNCATE pg_temp.{table} RESTART IDENTITY")
 
     def insert_filled(self) -> int:
         """The batch that was filled, of files of which nothing is known yet; how many they are."""
-        into = f"INSERT INTO library_files ({_COLUMNS}) SELECT {self._values()} FROM seen_batch s"
+        into = f"INSERT INTO library_files ({_COLUMNS}) SELECT {self._values()} FROM new_batch s"
         with self._quick_insert():
             try:
                 with self._own_transaction():
@@ -144,7 +166,7 @@ class Store:
         return without_idle_triggers(self.connection, "library_files") if is_worth_it else nullcontext()
 
     def _values(self) -> str:
-        """The columns of a new row, from `seen_batch`; the constants are our own."""
+        """The columns of a new row, from `new_batch`; the constants are our own."""
         path, size, mtime, ctime, inode, device, links, digest = (f"s.{name}" for name in _SEEN.split(", "))
         now = self._now()
 
@@ -168,8 +190,7 @@ class Store:
         numbers = seen.update(self._ask(_COMPARE))
         different: list[tuple[int, int | None, bool]] = []
         for some in portions(numbers, _NUMBERS):
-            asked = ", ".join(map(str, some))
-            different += self._ask(_DIFFERENT, numbers=asked)
+            different += self._ask(_DIFFERENT, numbers=_list(some))
         return different
 
     def _ask(self, sql: str, **more: str) -> Any:
@@ -177,7 +198,7 @@ class Store:
         if not self.is_sqlite:
             same_path += " AND dedupfs_path_digest(f.relative_path) = dedupfs_path_digest(s.path)"
         asked = sql.format(
-            order="rowid" if self.is_sqlite else "number",
+            order=self._number,
             library=self.stamp.library_id,
             same_path=same_path,
             is_same=_IS_SAME.format(false=self.false),
@@ -258,3 +279,7 @@ class Store:
 
 def _digest(row: SeenRow) -> bytes:
     return row[7] or b""
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -8,7 +8,8 @@ from typing import Any
 
 from database.portions import portions
 from libraries.readers import ReaderPool, Task
-from libraries.reading import UNIT_FILES, SeenRow, Trouble
+from libraries.reading import UNIT_FILES, Trouble
+from libraries.unit_pages import SeenRow, rows_of
 
 #: The first units are short, so that every reader has something to do soon.
 FIRST_FILES = 200
@@ -23,16 +24,20 @@ WALK = 0
 class Unit:
     """What one unit of walking found."""
 
-    files: list[SeenRow]
+    pages: list[bytes]
     troubles: list[Trouble]
     folder_count: int
+    file_count: int
     bytes_seen: int
     bytes_read: int
 
     @classmethod
     def of(cls, value: tuple[Any, ...]) -> Unit:
-        _left, files, troubles, *counts = value
-        return cls(files, [Trouble(*trouble) for trouble in troubles], *counts)
+        _left, pages, troubles, *counts = value
+        return cls(pages, [Trouble(*trouble) for trouble in troubles], *counts)
+
+    def rows(self) -> Iterator[SeenRow]:
+        return rows_of(self.pages)
 
 
 class Walk:

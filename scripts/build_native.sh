@@ -8,7 +8,7 @@ without="small files are read by Python, so scanning and acting take a little lo
 
 has_none=
 mkdir -p .venv/native
-for source in libraries/small_files.c trash/small_pairs.c; do
+for source in libraries/blake3_many.c libraries/small_files.c libraries/unit_pages.c trash/small_pairs.c; do
     built=.venv/native/$(basename "$source" .c).so
     wanted=$(cksum <"$source")
     if [ -e "$built" ] && [ "$(cat "$built.source" 2>/dev/null)" = "$wanted" ]; then
@@ -17,7 +17,7 @@ for source in libraries/small_files.c trash/small_pairs.c; do
     rm -f "$built" "$built.source"
     if ! command -v "$compiler" >/dev/null 2>&1; then
         has_none=yes
-    elif "$compiler" -O2 -shared -fPIC -o "$built.new" "$source"; then
+    elif "$compiler" -O3 -Wno-psabi -shared -fPIC -o "$built.new" "$source"; then
         mv "$built.new" "$built"
         echo "$wanted" >"$built.source"
     else

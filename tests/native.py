@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from libraries import native
 
+NEEDS_COMPILER = "`make install-dev` compiles it, and needs a C compiler for that"
+
 
 def require_native(name: str, version: int) -> None:
-    assert native.library(name, version), "`make install-dev` compiles it, and needs a C compiler for that"
+    assert native.library(name, version), NEEDS_COMPILER

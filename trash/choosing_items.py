@@ -20,8 +20,7 @@ from django.utils.translation import ngettext
 from database.clock import SecondsFromNow
 from database.routing import POLICY
 from libraries.errors import Refused
-from libraries.names import to_display
-from libraries.reading import PATH_CHARACTERS
+from libraries.names import PATH_CHARACTERS, to_display
 from trash.models import TrashItem
 
 #: More than a person marks; whoever means more names a plan, a folder, or everything.

@@ -18,8 +18,7 @@ from accounts.models import Role
 from frame.addresses import with_query
 from frame.row_counts import rows_at_once
 from libraries.models import LibraryRoot
-from libraries.names import to_display, to_text
-from libraries.reading import PATH_CHARACTERS
+from libraries.names import PATH_CHARACTERS, to_display, to_text
 from trash import listing
 from trash.filtering import BadFilter, TrashFilter
 from trash.history import read_history

@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from libraries import native, small_files
+from libraries import blake3_many, native, small_files, unit_pages
 from tests.conftest import ROOT
 from trash import small_pairs
 
 
 @pytest.mark.parametrize(
     ("source", "version"),
-    [("libraries/small_files.c", small_files.VERSION), ("trash/small_pairs.c", small_pairs.VERSION)],
+    [
+        ("libraries/blake3_many.c", blake3_many.VERSION),
+        ("libraries/small_files.c", small_files.VERSION),
+        ("libraries/unit_pages.c", unit_pages.VERSION),
+        ("trash/small_pairs.c", small_pairs.VERSION),
+    ],
 )
 def test_a_build_of_another_version_is_not_used(
     source: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

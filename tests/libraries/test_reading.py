@@ -10,11 +10,12 @@ import socket
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from blake3 import blake3
 
-from libraries import reading, small_files
+from libraries import reading
 from libraries.beneath import opener
 from libraries.excluding import Exclusions
 from libraries.names import to_bytes
@@ -25,14 +26,14 @@ from libraries.reading import (
     Changed,
     OutsideLibrary,
     Reader,
-    Seen,
     Trouble,
     WalkRules,
     open_file,
     open_folder,
     signed,
 )
-from tests.native import require_native
+from libraries.unit_pages import ShelfByPython, ShelfInC, rows_of
+from tests.native import NEEDS_COMPILER
 from tests.tree import tree
 
 
@@ -40,10 +41,21 @@ from tests.tree import tree
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Reader:
     """Both ways of reading the small files of a folder: nothing may depend on whether there was a compiler."""
     if request.param == "in Python":
-        monkeypatch.setattr(reading, "small_reader", lambda _room: small_files.read_by_python)
-    else:
-        require_native("small_files", small_files.VERSION)
-    return Reader()
+        monkeypatch.setattr(reading, "shelf", lambda _room: ShelfByPython())
+    reader = Reader()
+    assert isinstance(reader.shelf, ShelfInC if request.param == "in C" else ShelfByPython), NEEDS_COMPILER
+    return reader
+
+
+class Seen(NamedTuple):
+    path: str
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+    links: int
+    digest: bytes | None
 
 
 def walk(reader: Reader, root: Path, **rules: object) -> tuple[dict[bytes, Seen], list[Trouble]]:
@@ -53,7 +65,7 @@ def walk(reader: Reader, root: Path, **rules: object) -> tuple[dict[bytes, Seen]
     while left:
         unit = reader.walk(chosen, left)
         left = unit.left
-        files.update({to_bytes(row[0]): Seen._make(row) for row in unit.files})
+        files.update({to_bytes(row[0]): Seen._make(row) for row in rows_of(unit.pages)})
         troubles += unit.troubles
     return files, troubles
 
@@ -132,7 +144,7 @@ def test_a_root_that_is_a_link_is_not_followed(reader: Reader, tmp_path: Path) -
     tree(tmp_path / "real", {"a": b"1"})
     (tmp_path / "link").symlink_to(tmp_path / "real")
     unit = reader.walk(WalkRules(os.fsencode(tmp_path), Exclusions()), [b"link"])
-    assert unit.files == []
+    assert (unit.pages, unit.file_count) == ([], 0)
     assert unit.troubles[0].is_folder
 
 
@@ -179,7 +191,7 @@ def test_a_unit_ends_and_the_next_goes_on(reader: Reader, tmp_path: Path) -> Non
     per_folder = UNIT_FILES // 2 + 1
     tree(tmp_path, {f"{folder}/{number}": b"" for folder in "abc" for number in range(per_folder)})
     unit = reader.walk(WalkRules(os.fsencode(tmp_path), Exclusions()), [b""])
-    assert len(unit.files) == 2 * per_folder
+    assert unit.file_count == len(list(rows_of(unit.pages))) == 2 * per_folder
     assert len(unit.left) == 1
     assert len(walk(reader, tmp_path)[0]) == 3 * per_folder
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
-from libraries.small_files import TOGETHER, VERSION, ReadSmall, SmallFile, native_reader, read_by_python, signed
-from tests.native import require_native
+from libraries.small_files import TOGETHER, signed
+from libraries.unit_pages import SeenRow, Shelf, ShelfByPython, ShelfInC, rows_of, shelf
+from tests.native import NEEDS_COMPILER
 from tests.odd_times import set_odd_time
 from tests.tree import tree
 
@@ -23,12 +24,11 @@ MOST = 4096
 
 
 @pytest.fixture(params=["in C", "in Python"])
-def read(request: pytest.FixtureRequest) -> ReadSmall:
+def read(request: pytest.FixtureRequest) -> Shelf:
     if request.param == "in Python":
-        return read_by_python
-    require_native("small_files", VERSION)
-    made = native_reader(mmap(-1, 4 * MOST, flags=MAP_PRIVATE | MAP_ANONYMOUS))
-    assert made is not None
+        return ShelfByPython()
+    made = shelf(mmap(-1, 4 * MOST, flags=MAP_PRIVATE | MAP_ANONYMOUS))
+    assert isinstance(made, ShelfInC), NEEDS_COMPILER
     return made
 
 
@@ -40,13 +40,16 @@ def folder(tmp_path: Path) -> Iterator[int]:
 
 
 def found(
-    read: ReadSmall, folder: int, names: Sequence[str], least: int = 0, make: Any = blake3
-) -> list[SmallFile | None]:
-    return list(read(folder, names, least, MOST, make))
+    read: Shelf, folder: int, names: Sequence[str], least: int = 0, make: Any = blake3
+) -> list[tuple[Any, ...] | None]:
+    """For each name what is stored of it, without its path; None of what is odd."""
+    odd = read.look(folder, "", names, least, MOST, make)
+    rows: Iterator[SeenRow] = iter(list(rows_of(read.take())))
+    return [None if name in odd else next(rows)[1:] for name in names]
 
 
 @pytest.mark.parametrize("make", [blake3, None])
-def test_it_tells_what_the_system_tells(read: ReadSmall, folder: int, tmp_path: Path, make: Any) -> None:
+def test_it_tells_what_the_system_tells(read: Shelf, folder: int, tmp_path: Path, make: Any) -> None:
     tree(tmp_path, {b"a": b"one", b"b": b"", b"caf\xe9": b"two", b"full": b"x" * MOST})
     os.link(tmp_path / "a", tmp_path / "linked")
     os.utime(tmp_path / "a", ns=(-1, -1_500_000_001))  # before 1970
@@ -58,7 +61,7 @@ def test_it_tells_what_the_system_tells(read: ReadSmall, folder: int, tmp_path: 
         assert each == (*known, info.st_nlink, digest)
 
 
-def test_without_a_hash_nothing_is_opened(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+def test_without_a_hash_nothing_is_opened(read: Shelf, folder: int, tmp_path: Path) -> None:
     """Of a file that somebody has a lease on: whoever opens it would have to wait, and doesn't."""
     tree(tmp_path, {"leased": b"one"})
     with (tmp_path / "leased").open("r+b") as file:
@@ -68,15 +71,19 @@ def test_without_a_hash_nothing_is_opened(read: ReadSmall, folder: int, tmp_path
         assert found(read, folder, ["leased"]) == [None]
 
 
-def test_what_is_too_small_or_too_large_is_looked_at_and_not_read(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+def test_what_is_too_small_is_left_out_and_what_is_too_large_is_not_read(
+    read: Shelf, folder: int, tmp_path: Path
+) -> None:
     tree(tmp_path, {"small": b"1", "fits": b"12", "large": b"x" * (MOST + 1)})
-    sizes = [(each[0], each[6]) for each in found(read, folder, ["small", "fits", "large"], 2) if each]
-    assert sizes == [(1, None), (2, blake3(b"12").digest()), (MOST + 1, None)]
+    assert read.look(folder, "", ["small", "fits", "large"], 2, MOST, blake3) == []
+    assert (read.file_count, read.bytes_seen, read.bytes_read) == (2, MOST + 3, 2)
+    rows = [(row[0], row[1], row[7]) for row in rows_of(read.take())]
+    assert rows == [("fits", 2, blake3(b"12").digest()), ("large", MOST + 1, None)]
 
 
 @pytest.mark.parametrize("make", [blake3, None])
 def test_what_is_no_file_is_told_apart_and_waited_for_by_nobody(
-    read: ReadSmall, folder: int, tmp_path: Path, make: Any
+    read: Shelf, folder: int, tmp_path: Path, make: Any
 ) -> None:
     tree(tmp_path, {"file": b"1", "inside/x": b"1"})
     (tmp_path / "link").symlink_to("file")
@@ -85,18 +92,18 @@ def test_what_is_no_file_is_told_apart_and_waited_for_by_nobody(
     assert [each is not None for each in answers] == [False, False, False, False, True]
 
 
-def test_more_files_than_there_is_room_for_are_read_in_portions(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+def test_more_files_than_there_is_room_for_are_read_in_portions(read: Shelf, folder: int, tmp_path: Path) -> None:
     contents = {f"{number:04}": bytes([number % 256]) * (number * 7 % MOST) for number in range(TOGETHER + 100)}
     tree(tmp_path, contents)
     digests = [each[6] for each in found(read, folder, [*contents]) if each]
     assert digests == [blake3(content).digest() for content in contents.values()]
 
 
-def test_a_folder_without_files_has_nothing(read: ReadSmall, folder: int) -> None:
+def test_a_folder_without_files_has_nothing(read: Shelf, folder: int) -> None:
     assert found(read, folder, []) == []
 
 
-def test_no_descriptor_is_left_open(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+def test_no_descriptor_is_left_open(read: Shelf, folder: int, tmp_path: Path) -> None:
     tree(tmp_path, {"a": b"1", "large": b"x" * (MOST + 1)})
     os.mkfifo(tmp_path / "pipe")
     before = os.listdir("/proc/self/fd")
@@ -116,7 +123,7 @@ while True:
 """
 
 
-def test_a_file_that_changes_while_it_is_read_has_no_digest(read: ReadSmall, folder: int, tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_has_no_digest(read: Shelf, folder: int, tmp_path: Path) -> None:
     """Its length and its mtime stay: the ctime tells. Not each time, since the kernel notes it before the first byte of
     a write and not after the last: so it is looked at often."""
     tree(tmp_path, {"busy": b"a" * MOST})
@@ -132,7 +139,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(read: ReadSmall, fol
 
 
 @pytest.mark.parametrize("make", [blake3, None])
-def test_a_time_that_can_t_be_stored_is_odd(read: ReadSmall, folder: int, tmp_path: Path, make: Any) -> None:
+def test_a_time_that_can_t_be_stored_is_odd(read: Shelf, folder: int, tmp_path: Path, make: Any) -> None:
     tree(tmp_path, {"a": b"one", "b": b"two"})
     set_odd_time(tmp_path / "a")
     first, second = found(read, folder, ["a", "b"], make=make)

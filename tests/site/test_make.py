@@ -14,7 +14,9 @@ from tests.conftest import ROOT
 
 #: What is compiled, and what comes of it.
 SOURCES = {
+    "libraries/blake3_many.c": ".venv/native/blake3_many.so",
     "libraries/small_files.c": ".venv/native/small_files.so",
+    "libraries/unit_pages.c": ".venv/native/unit_pages.so",
     "trash/small_pairs.c": ".venv/native/small_pairs.so",
 }
 
@@ -26,7 +28,7 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "scripts", folder / "scripts")
     shutil.copy(ROOT / "Makefile", folder)
     for source in SOURCES:
-        (folder / source).parent.mkdir()
+        (folder / source).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / source, folder / source)
     (folder / "requirements.lock").write_text("# nothing\n")
     return folder
