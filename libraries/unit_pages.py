@@ -141,7 +141,8 @@ class ShelfInC(Shelf):
         room = PATH_CHARACTERS - len(text)
         odd = [name for name in names if len(name) > room or (not name.isascii() and len(_text_of(name)) > room)]
         if odd:
-            names = [name for name in names if name not in odd]
+            too_long = set(odd)
+            names = [name for name in names if name not in too_long]
         while done < len(names):
             some = names[done : done + TOGETHER]
             done += self._look_at_some(folder, text.encode(), some, least, most, make, odd)
