@@ -17,7 +17,7 @@ DIGEST_BYTES = 32
 HashMany = Callable[[Any, list[int]], bytes]
 
 
-def hash_many_in(room: mmap, *, wherever: bool = False) -> HashMany | None:
+def hash_many_in(room: mmap | memoryview, *, wherever: bool = False) -> HashMany | None:
     """For contents that lie in `room`, none of them above 64 KiB; `wherever`: also where the package is quicker."""
     built = native.library("blake3_many", VERSION)
     if built is None or not (wherever or built.dedupfs_blake3_many_is_quick()):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from libraries.reading import OPEN_FOLDER, Changed, Reader, hasher, opened, reason_of
@@ -108,11 +108,11 @@ class _Lockstep:
         """The digest of the first; whatever is not equal to it, or can't be read on, drops out."""
         first, *others = numbers
         make, streams = hasher(self.algorithm)(), {number: self._stream(number) for number in numbers}
-        mine, theirs = self.reader.buffer, self.reader.second_buffer
-        same = comparer(mine, theirs)
+        buffers = self.reader.buffers
+        mine, theirs, same = buffers.first, buffers.second, buffers.are_equal
         try:
             while length := streams[first].read_into(mine):
-                make.update(self.reader.view[:length])
+                make.update(mine[:length])
                 self.report(length)
                 others = [each for each in others if self._keeps_up(each, streams[each], theirs, length, same)]
         except OSError:
@@ -149,14 +149,3 @@ class _Lockstep:
 
     def _alone(self, number: int, file: File) -> None:
         self.answers[number] = ("done", self.reader.hash(*file, self.algorithm, self.report))
-
-
-@cache
-def comparer(one: Any, other: Any) -> Callable[[int], bool]:
-    """Whether the first bytes of two buffers are equal. Python compares views byte by byte; libc does not."""
-    import ctypes  # takes a while to load, and is needed only here
-
-    memcmp = ctypes.CDLL(None).memcmp
-    memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-    places = [ctypes.addressof(ctypes.c_char.from_buffer(buffer)) for buffer in (one, other)]
-    return lambda length: memcmp(*places, length) == 0

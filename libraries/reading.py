@@ -6,7 +6,6 @@ What it finds travels as plain tuples, so that it can be marshalled: cheap to ma
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 from collections.abc import Callable, Iterable
 from stat import S_ISREG
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from libraries.beneath import PATH_BYTES, opener
+from libraries.buffers import Buffers
 from libraries.excluding import Exclusions
 from libraries.names import PATH_CHARACTERS, to_text
 from libraries.small_files import OPEN_FILE, told
@@ -24,7 +24,6 @@ from libraries.unit_pages import shelf
 
 #: Files up to this size are read whole while they are walked: a separate sample would cost more than it saves.
 SMALL_BYTES = 64 << 10
-BUFFER_BYTES = 1 << 20
 #: A sample is so many bytes from the beginning, the middle and the end.
 SAMPLE_BYTES = 4 << 10
 #: A walking unit ends after so many files or so many bytes read, so that every reader stays busy.
@@ -91,13 +90,11 @@ def reason_of(error: OSError) -> str:
 
 
 class Reader:
-    """One reader's tools. The buffer is page-aligned, which doubles the speed, and private, which keeps it right:
-    readers forked from one parent would mix their files up in a shared one. So it is made after the fork."""
+    """One reader's tools, made after the fork."""
 
     def __init__(self) -> None:
-        self.buffer = private_buffer()
-        self.second_buffer = private_buffer()
-        self.view = memoryview(self.buffer)
+        self.buffers = Buffers()
+        self.buffer = self.buffers.first
         self.shelf = shelf(self.buffer)
 
     # --- Walking ------------------------------------------------------------------------------------------
@@ -173,8 +170,8 @@ class Reader:
         """The sample of an open file, which stays where it is."""
         length = 0
         for offset in (0, (size - SAMPLE_BYTES) // 2, size - SAMPLE_BYTES):
-            length += os.preadv(file, [self.view[length : length + SAMPLE_BYTES]], max(offset, 0))
-        return bytes(blake3(self.view[:length]).digest())
+            length += os.preadv(file, [self.buffer[length : length + SAMPLE_BYTES]], max(offset, 0))
+        return bytes(blake3(self.buffer[:length]).digest())
 
     def hash(
         self,
@@ -190,14 +187,9 @@ class Reader:
         with opened(root, path, size, mtime_ns) as file:
             stream = Stream(file, size)
             while length := stream.read_into(self.buffer):
-                make.update(self.view[:length])
+                make.update(self.buffer[:length])
                 report(length)
         return bytes(make.digest())
-
-
-def private_buffer() -> mmap.mmap:
-    """Page-aligned, and this process's own."""
-    return mmap.mmap(-1, BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def open_folder(root: bytes, folder: bytes) -> int:

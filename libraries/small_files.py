@@ -94,7 +94,7 @@ def told(info: os.stat_result, digest: bytes | None) -> SmallFile | None:
 class NativeReader:
     """Many files in one call. What was found of them stands in `seen` until the next call, what was read in `room`."""
 
-    def __init__(self, built: Any, room: mmap) -> None:
+    def __init__(self, built: Any, room: mmap | memoryview) -> None:
         import ctypes
 
         number, address = ctypes.c_int64, ctypes.c_void_p
@@ -126,7 +126,7 @@ class NativeReader:
         return self._numbers[number : count * _FIELDS : _FIELDS].tolist()
 
 
-def native_reader(room: mmap) -> NativeReader | None:
+def native_reader(room: mmap | memoryview) -> NativeReader | None:
     """None where nobody could compile it; `room` holds more than the largest file that is read."""
     built = native.library("small_files", VERSION)
     return None if built is None else NativeReader(built, room)

@@ -71,7 +71,7 @@ class Shelf(ABC):
             self.bytes_read += sum(size for size in sizes if least <= size <= most)
 
 
-def shelf(room: mmap) -> Shelf:
+def shelf(room: mmap | memoryview) -> Shelf:
     """The quickest there is; files are read into `room`, which holds more than the largest of them."""
     reader, built = native_reader(room), native.library("unit_pages", VERSION)
     return ShelfByPython() if reader is None or built is None else ShelfInC(reader, built, hash_many_in(room))

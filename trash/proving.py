@@ -11,7 +11,6 @@ from collections.abc import Callable
 from stat import S_IMODE, S_ISREG
 from typing import NamedTuple, Protocol
 
-from libraries.lockstep import comparer
 from libraries.reading import Reader, hasher, signed, version_of
 from trash.refusing import Refusal, refused
 
@@ -189,17 +188,17 @@ class Prover:
     def _compare(self, keeper: Found, victim: Found) -> None:
         """Both side by side; the keeper is hashed on the way."""
         self._version = ()
-        make, same = self.hasher(), comparer(self.reader.buffer, self.reader.second_buffer)
+        buffers, make = self.reader.buffers, self.hasher()
         offset, size = 0, keeper.info.st_size
         while offset < size:
-            length = os.preadv(keeper.handle, [self.reader.buffer], offset)
-            other = os.preadv(victim.handle, [self.reader.second_buffer], offset)
+            length = os.preadv(keeper.handle, [buffers.first], offset)
+            other = os.preadv(victim.handle, [buffers.second], offset)
             self.report(length + other)
             if length != other or not length:
                 raise Refusal("CONTENT_DIFFERS", "One of the two became shorter or longer while they were compared.")
-            if not same(length):
+            if not buffers.are_equal(length):
                 raise Refusal("CONTENT_DIFFERS", "It differs from the file that stays.")
-            make.update(self.reader.view[:length])
+            make.update(buffers.first[:length])
             offset += length
         self._version, self._content = version_of(keeper.info), None
         self._digest = bytes(make.digest())
@@ -212,7 +211,7 @@ class Prover:
         """The digest of a whole file that is open."""
         make, offset = self.hasher(), 0
         while length := os.preadv(handle, [self.reader.buffer], offset):
-            make.update(self.reader.view[:length])
+            make.update(self.reader.buffer[:length])
             self.report(length)
             offset += length
         return bytes(make.digest())

@@ -7,7 +7,8 @@ import struct
 from typing import Any, NamedTuple, Self
 
 from libraries import native
-from libraries.reading import hasher, private_buffer
+from libraries.buffers import Buffers
+from libraries.reading import hasher
 from trash.open_folders import OpenFolder
 from trash.planned import Kept, Planned
 
@@ -53,9 +54,9 @@ class SmallPairs:
         self._close.argtypes, self._close.restype = (address,), None
         self._pair = ctypes.create_string_buffer(_PAIR.size + _LAST_BYTES)
         _NUMBER.pack_into(self._pair, _PAIR.size, -1)  # none yet
-        goes, stays = private_buffer(), private_buffer()
-        self._rooms = [ctypes.byref(ctypes.c_char.from_buffer(each)) for each in (goes, stays)]
-        self._content = memoryview(stays)
+        buffers = Buffers()
+        self._rooms = [ctypes.byref(ctypes.c_char.from_buffer(each)) for each in (buffers.first, buffers.second)]
+        self._content = buffers.second
         #: Of the file that stayed last, and by which algorithm.
         self._digest, self._algorithm = b"", ""
         self._is_open = False
