@@ -75,7 +75,7 @@ class FileActing:
         """Nearly all there are: a small file that goes to the trash, and everything is as planned. None where anything
         is not, or may not be: then nothing was done, and what it is comes out step by step."""
         pairs, keeper = self.provers.small_pairs, item.keeper
-        if pairs is None or item.action == HARDLINK or item.inode is None or keeper.inode is None:
+        if pairs is None or item.action in (HARDLINK, DELETE) or item.inode is None or keeper.inode is None:
             return None
         if item.size > SMALL_BYTES or item.size != keeper.size:
             return None
@@ -109,11 +109,12 @@ class FileActing:
             # Either of these may have waited: for the budget, or for a word of whoever records the act.
             if not pairs.are_still_proved():
                 return None
+            self.folders.refuse_moved(folder)
             folder.is_touched = True
             moving.to_trash(at, trash, trash_name, look_again)
         finally:
             pairs.close()
-        return _delete(item, trash, trash_name) if item.action == DELETE else Done(item, TRASHED)
+        return Done(item, TRASHED)
 
     # --- Step by step -------------------------------------------------------------------------------------
     def _open_and_act(self, item: Planned, trash: TrashFiles) -> Done:
@@ -140,18 +141,21 @@ class FileActing:
             folders.refuse_other_disk(keeper_folder, stays)
             folders.refuse_young(keeper_folder, stays.info)
             self._prove(item, victim, stays)
+            self.folders.refuse_moved(folder, for_certain=item.action == DELETE)
             folder.is_touched = True
             if victim.info.st_nlink > 1:
                 self.touched.add(_inode(victim))  # its other names have the new ctime, too
             trash_name = b"%d" % item.id
             if item.action == HARDLINK:
                 self.touched.add(_inode(stays))
-                now = moving.link_over(at, victim.info, keeper_at, stays.info, trash, trash_name)
+                moving.link_over(at, victim.info, keeper_at, stays.info, trash, trash_name)
                 self.provers.of(item.algorithm).renew(stays)
-                return Done(item, TRASHED, linked=Linked.of(now))
+                return Done(item, TRASHED, linked=Linked.of(os.fstat(stays.handle)))
             root, is_own_disk = keeper_folder.library.root, keeper_folder.is_own_disk
 
             def look_again() -> None:
+                if item.action == DELETE:
+                    self.provers.of(item.algorithm).prove_moved(victim, item.digest)
                 moving.look_after_move(
                     trash, trash_name, victim.info, root, to_bytes(keeper.path), stays.info, is_own_disk=is_own_disk
                 )

@@ -155,9 +155,9 @@ def link_over(
     keeper_info: os.stat_result,
     trash: TrashFiles,
     trash_name: bytes,
-) -> os.stat_result:
+) -> None:
     """Let the name be one more link of the file that stays; its own inode lies in the trash then. The name is there at
-    every moment. Returns what it is now. Raises `Refusal` where nothing was done."""
+    every moment. Raises `Refusal` where nothing was done."""
     try:
         steps.link(keeper.name, trash_name, src_fd=keeper.folder, dst_fd=trash.files)
     except OSError as error:
@@ -171,7 +171,6 @@ def link_over(
     except OSError as error:
         _drop_spare(trash_name, trash.files)
         raise refused(error, gone="VICTIM_GONE") from None
-    return os.stat(victim.name, dir_fd=victim.folder, follow_symlinks=False)
 
 
 def _exchange(victim: Place, info: os.stat_result, trash: TrashFiles, trash_name: bytes) -> None:

@@ -4,6 +4,7 @@ Django: what the database says is `trash.checking_items`."""
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from trash.syncing import sync_folders
 
 #: Folders that are open at the same time: a process may have about a thousand descriptors, and has others.
 MOST_FOLDERS = 200
+#: A folder that was found by its path so long ago at the most is taken to be there still.
+SEEN_SECONDS = 0.05
 
 
 class OnDisk:
@@ -35,7 +38,7 @@ class OnDisk:
 class OpenFolder:
     """A folder of a library, opened step by step from its root."""
 
-    __slots__ = ("device", "filesystem", "handle", "is_own_disk", "is_touched", "library", "name")
+    __slots__ = ("device", "filesystem", "handle", "is_own_disk", "is_touched", "library", "name", "seen_at")
 
     def __init__(self, library: OnDisk, name: str) -> None:
         self.library, self.name = library, name
@@ -44,7 +47,23 @@ class OpenFolder:
         self.is_touched = False
         #: The device of its files once that is known to be this filesystem, and whether only this machine writes there.
         self.device, self.is_own_disk = -1, False
+        #: When it was found by its path last.
+        self.seen_at = time.monotonic()
         self.handle = open_folder(library.root, to_bytes(name))
+
+    def is_in_its_place(self) -> bool:
+        """Whether its path leads to it still, step by step from the root and through no link."""
+        asked_at = time.monotonic()
+        try:
+            now = open_folder(self.library.root, to_bytes(self.name))
+        except OSError:
+            return False
+        try:
+            is_itself = os.path.sameopenfile(now, self.handle)
+        finally:
+            os.close(now)
+        self.seen_at = asked_at
+        return is_itself
 
 
 F = TypeVar("F", bound=OpenFolder)
@@ -107,6 +126,13 @@ class OpenFolders(ABC, Generic[F]):
             folder.is_touched = False
 
     # --- What the disk says -------------------------------------------------------------------------------
+    def refuse_moved(self, folder: OpenFolder, *, for_certain: bool = False) -> None:
+        """Raise `Refusal` where the folder was moved away since it was opened, which may be minutes ago: it may lie
+        outside the library by now, or in a protected place. `for_certain` asks even if it was asked just now."""
+        is_fresh = not for_certain and time.monotonic() - folder.seen_at < SEEN_SECONDS
+        if not is_fresh and not folder.is_in_its_place():
+            raise Refusal("VICTIM_GONE", "Its folder is not where it was any more.")
+
     def refuse_young(self, folder: OpenFolder, info: os.stat_result) -> None:
         library = folder.library
         if library.young_after_ns is None or not library.is_young(max(info.st_mtime_ns, info.st_ctime_ns)):

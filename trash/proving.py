@@ -156,6 +156,17 @@ class Prover:
             raise refused(error, gone="UNREADABLE") from None
         refuse_touched(keeper, victim)
 
+    def prove_moved(self, victim: Found, digest: bytes) -> None:
+        """Raise `Refusal` unless a file that was proved and moved has these bytes still. The move itself gave it a new
+        ctime, so a last change that kept size and mtime shows in nothing else."""
+        found = Found(victim.handle, os.fstat(victim.handle))
+        try:
+            is_same = self.hash(victim.handle) == digest
+        except OSError as error:
+            raise refused(error, gone="UNREADABLE") from None
+        if not is_same or _is_touched(found):
+            raise Refusal("VICTIM_CHANGED", "It was changed in the last moment.")
+
     def renew(self, keeper: Found) -> None:
         """Our own new link changed the keeper's ctime: what is known of it still holds."""
         info = os.fstat(keeper.handle)

@@ -164,7 +164,8 @@ def _link(
     folder = open_folder(root, above)
     stack.callback(os.close, folder)
     keeper_info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    return moving.link_over(place, own.info, moving.Place(folder, name), keeper_info, trash, trash_name)
+    moving.link_over(place, own.info, moving.Place(folder, name), keeper_info, trash, trash_name)
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def remove_empty_folders(act: Act) -> None:
