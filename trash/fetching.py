@@ -10,6 +10,7 @@ import resource
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from stat import S_ISREG
 
 from trash.checking_items import Ground
 from trash.planned import Planned
@@ -55,6 +56,8 @@ def _fetch(paths: list[bytes]) -> None:
     for path in paths:
         # Whatever is wrong with it is told when its turn comes.
         with suppress(OSError):
+            if not S_ISREG(os.lstat(path).st_mode):
+                continue  # a pipe that somebody waits at, say, is never opened
             handle = open_path(path)
             try:
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_WILLNEED)

@@ -15,6 +15,7 @@ from trash import fetching, preparing
 from trash.checking_items import Ground
 from trash.fetching import Fetching
 from trash.item_storing import next_files
+from trash.proving import open_path
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 Patch = pytest.MonkeyPatch
@@ -79,3 +80,22 @@ def test_a_library_that_is_gone_is_no_fault_of_it_either(tmp_path: Path) -> None
     fetched = Fetching()
     fetched.fetch(files, Ground(files, lambda *_: False))
     fetched.close()
+
+
+def test_what_is_no_file_by_now_is_not_opened(tmp_path: Path, monkeypatch: Patch) -> None:
+    root = tmp_path / "photos"
+    library(root, {"a": b"one", "b/copy": b"one"})
+    files = list(next_files(authorised(), 0, 10))
+    (root / "b/copy").unlink()
+    os.mkfifo(root / "b/copy")
+    opened: list[bytes] = []
+
+    def noted(path: bytes) -> int:
+        opened.append(path)
+        return open_path(path)
+
+    monkeypatch.setattr(fetching, "open_path", noted)
+    fetched = Fetching()
+    fetched.fetch(files, Ground(files, lambda *_: False))
+    fetched.close()
+    assert opened == [os.fsencode(root / "a")]
