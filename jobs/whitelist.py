@@ -147,8 +147,9 @@ RULES: dict[str, TableRules] = {
     ),
     "acts": TableRules({
         "act": frozenset({
-            "status", "done_count", "skipped_count", "bytes_done", "busy_seconds", "trashed_count", "trashed_bytes",
-            "space", "proof_name", "proof_sha256", "note", "finished_at",
+            "status", "done_count", "skipped_count", "bytes_done", "busy_seconds", "bytes_in_hand",
+            "seconds_in_hand", "trashed_count", "trashed_bytes", "space", "proof_name", "proof_sha256", "note",
+            "finished_at",
         }),
     }),
     "trash_items": TableRules(

@@ -33,6 +33,7 @@ from trash.clerk import Clerk
 from trash.empty_folders import remove_empty_folders
 from trash.hand import Hand, Refused
 from trash.heeding import Heeding
+from trash.in_hand import InHand, nothing_in_hand
 from trash.locking import Held
 from trash.models import Act
 from trash.noting_strays import note_strays
@@ -78,6 +79,8 @@ class Acting:
         self._metered: tuple[Meter, ...] = ()
         self._metered_for = (0, 0)
         self._unsaid = 0
+        #: The file of the batch that this process works on, and what it has read for it.
+        self._number = self._read_of_this = 0
         #: The names that one keeper got by this run: each new link changes the ctime of all of them.
         self._linked: tuple[int, list[int]] = (0, [])
         self._listened_at = self._recorded_at = time.monotonic()
@@ -104,6 +107,7 @@ class Acting:
 
     def _work_through(self) -> None:
         with self.preparing, little_collected(), Clerk() as clerk, ExitStack() as stack:
+            self._in_hand = InHand(self.work, self.act, clerk)
             if self.plan.action != DELETE and self.act.file_count - self.met >= settings.ACT_HAND_FILES:
                 hand = Hand(self.lock, links_despite_metadata=self.plan.links_despite_metadata)
                 self._hand = stack.enter_context(hand)
@@ -180,6 +184,7 @@ class Acting:
         """What became of its files; with the reason, where it has to be left half-way: the rest is intended still, and
         taken up again."""
         self._asked_at, self._read_at = time.monotonic(), batch.made_at
+        self._in_hand.begin([each.item for each in batch.intents])
         if self._hand is not None and batch.packed:
             return self._hand_over(batch, self._hand)
         outcomes: list[Done] = []
@@ -203,9 +208,10 @@ class Acting:
         acting = FileActing(
             batch.ground, self.provers, ask, self._touched, links_despite_metadata=self.plan.links_despite_metadata
         )
-        for number, each in enumerate(batch.intents):
-            if number % TOLD_FILES == 0:
-                self._told(number, each.item.path)
+        for self._number, each in enumerate(batch.intents):
+            self._read_of_this = 0
+            if self._number % TOLD_FILES == 0:
+                self._told(self._number, each.item.path, 0)
                 self.work.check()
             self._meter(each.item, batch.ground)
             yield acting.act_on(each.item, batch.trash_of(each))
@@ -226,8 +232,9 @@ class Acting:
         batch.ground.read_anew([each.item for each in batch.intents])
         return True
 
-    def _told(self, number: int, path: str) -> None:
+    def _told(self, number: int, path: str, bytes_read: int) -> None:
         self.work.advance(self.met + number, doing=to_display(path)[:200])
+        self._in_hand.reach(number, bytes_read)
 
     # --- By the hand --------------------------------------------------------------------------------------
     def _is_for_the_hand(self, batch: Prepared) -> bool:
@@ -268,6 +275,7 @@ class Acting:
             counted.seconds = seconds
             item_storing.store_touched(self._relinked(outcomes))
             item_storing.count(self.act.pk, counted)
+            nothing_in_hand(self.act.pk)
         self._unheard += len(outcomes)
         if self._unheard >= LISTEN_FILES or time.monotonic() - self._listened_at > LISTEN_SECONDS:
             files_changed()
@@ -314,6 +322,7 @@ class Acting:
     def _read(self, amount: int) -> None:
         """Bytes were read: that is progress, and has to be paid where there is a budget."""
         self._unsaid += amount
+        self._read_of_this += amount
         if self._unsaid >= TOLD_BYTES:
             self._unsaid = 0
             self._tell()
@@ -329,5 +338,6 @@ class Acting:
     def _tell(self) -> None:
         """It makes progress; and whether it may make more."""
         self.work.advance()
+        self._in_hand.reach(self._number, self._read_of_this)
         self.work.check()
         self.heeding.heed()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from django.db import connections
 
@@ -22,6 +22,7 @@ class Clerk:
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="clerk")
+        self._last: Future[Any] | None = None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -31,4 +32,11 @@ class Clerk:
 
     def ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """What it raises is raised by `result()`: that has to be called."""
-        return self._pool.submit(verb, *args, **kwargs)
+        asked = self._pool.submit(verb, *args, **kwargs)
+        self._last = asked
+        return asked
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was asked is done."""
+        return self._last is None or self._last.done()

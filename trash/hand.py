@@ -20,9 +20,10 @@ from django.conf import settings
 
 from database.portions import portions
 from jobs.errors import GivesWay, Stopping
-from libraries.messages import encoded, receive, send, send_encoded
+from libraries.messages import encoded, receive
 from trash.hand_messages import MOST_HANDLES, given, heard
 from trash.locking import Held
+from trash.outbox import Outbox
 from trash.planned import Done, Planned
 from trash.preparing import Prepared
 
@@ -32,6 +33,8 @@ WORD_SECONDS = 0.1
 END_SECONDS = 5.0
 #: Item → code and words.
 Refused = dict[int, tuple[str, str]]
+#: Is told the number of the file that is worked on, its path, and how many bytes were read for it.
+Tell = Callable[[int, str, int], None]
 
 
 class HandGone(GivesWay):
@@ -49,6 +52,7 @@ class Hand:
 
     def __enter__(self) -> Self:
         self._socket, theirs = socket.socketpair()
+        self._outbox = Outbox(self._socket)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "trash.hand_process", str(theirs.fileno())],
@@ -73,13 +77,16 @@ class Hand:
         batch: Prepared,
         check: Callable[[], Refused | None],
         is_ours: Callable[[int, int], bool],
-        tell: Callable[[int, str], None],
+        tell: Tell,
     ) -> tuple[list[Done], Stopping | None]:
         """Have a batch acted on. `check` raises where nothing more may be done; what it returns may not be done to
         these files. What became of the files is on the disk when it returns; with the reason, where the batch was left
         half-way."""
         try:
+            refused = self._flush(check)
             self._give(batch)
+            if refused is not None:
+                self._send("refuse", refused)
             return self._follow([each.item for each in batch.intents], check, is_ours, tell)
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return [], HandGone()
@@ -98,14 +105,24 @@ class Hand:
         self._send("handles", len(trashes), len(locks))
         for some in portions([*trashes, *locks], MOST_HANDLES):
             socket.send_fds(self._socket, [b"."], list(some))
-        send_encoded(self._socket.fileno(), batch.packed)
+        self._outbox.put_encoded(batch.packed)
+
+    def _flush(self, check: Callable[[], Refused | None]) -> Refused | None:
+        """Wait until it has taken all that was said of the batch before. Raises, and returns, what `check` does: a hand
+        that stands still takes nothing."""
+        refused = None
+        while not self._outbox.has_room():
+            refused = check() or refused
+            select.select([], [self._socket], [], WORD_SECONDS)
+            self._outbox.flush()
+        return refused
 
     def _follow(
         self,
         items: Sequence[Planned],
         check: Callable[[], Refused | None],
         is_ours: Callable[[int, int], bool],
-        tell: Callable[[int, str], None],
+        tell: Tell,
     ) -> tuple[list[Done], Stopping | None]:
         leaving: Stopping | None = None
         while True:
@@ -133,12 +150,17 @@ class Hand:
             return reason
         if refused is not None:
             self._send("refuse", refused)
-        self._send("word", asked_at)
+        # One that takes no words, since it waits for a disk, has enough of them: they only grow old.
+        if self._outbox.has_room():
+            self._send("word", asked_at)
         return None
 
     def _heard(self) -> list[tuple[Any, ...]]:
-        end = self._socket.fileno()
-        return [receive(end)] if select.select([end], [], [], WORD_SECONDS)[0] else []
+        end = self._socket
+        is_there, is_taking, _ = select.select([end], [end] if self._outbox else [], [], WORD_SECONDS)
+        if is_taking:
+            self._outbox.flush()
+        return [receive(end.fileno())] if is_there else []
 
     def _send(self, *message: Any) -> None:
-        send(self._socket.fileno(), message)
+        self._outbox.put(*message)

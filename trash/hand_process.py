@@ -59,7 +59,8 @@ class Hand:
         #: Files of the batch to which nothing may be done any more, and why.
         self.refused: dict[int, tuple[str, str]] = {}
         self.word_of = self.looked_at = self.told_at = 0.0
-        self.number, self.path = 0, ""
+        #: The file that is worked on, and how much was read for it.
+        self.number, self.path, self.bytes_read = 0, "", 0
         #: Where files of the batch go to, and what holds the locks.
         self.trashes: list[TrashFiles] = []
         self.locks: list[int] = []
@@ -96,7 +97,7 @@ class Hand:
     def _go_through(self, items: list[tuple[Any, ...]], acting: FileActing, outcomes: list[Any]) -> None:
         for self.number, (number, values, keeper) in enumerate(items):
             item = planned(values, keeper)
-            self.path = item.path
+            self.path, self.bytes_read = item.path, 0
             outcomes.append(told(acting.act_on(item, self.trashes[number])))
 
     def _sync_trashes(self) -> None:
@@ -123,8 +124,9 @@ class Hand:
         if item.id in self.refused:
             raise Refusal(*self.refused[item.id])
 
-    def _read(self, _bytes: int) -> None:
+    def _read(self, amount: int) -> None:
         """A large file is read for minutes."""
+        self.bytes_read += amount
         self._heed()
 
     def _heed(self) -> None:
@@ -136,7 +138,7 @@ class Hand:
             self._take(receive(self.end))
         if now - self.told_at >= TELL_SECONDS:
             self.told_at = now
-            self._send("told", self.number, self.path)
+            self._send("told", self.number, self.path, self.bytes_read)
         while time.monotonic() - self.word_of > FRESH_SECONDS:
             self._take(receive(self.end))
 

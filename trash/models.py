@@ -63,6 +63,9 @@ class Act(models.Model):
     skipped_count = models.BigIntegerField(db_default=0)
     bytes_done = models.BigIntegerField(db_default=0)
     busy_seconds = models.FloatField(db_default=0.0)
+    #: The same of the batch that is worked on and not on record yet (`trash.in_hand`).
+    bytes_in_hand = models.BigIntegerField(db_default=0)
+    seconds_in_hand = models.FloatField(db_default=0.0)
     #: What it put into a trash and is still there.
     trashed_count = models.BigIntegerField(db_default=0)
     trashed_bytes = models.BigIntegerField(db_default=0)

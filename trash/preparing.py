@@ -28,6 +28,7 @@ from trash.checking_items import Folder, Ground
 from trash.errors import ActFailed
 from trash.fetching import Fetching
 from trash.folders import Trash, open_trash
+from trash.in_hand import nothing_in_hand
 from trash.item_storing import Counted
 from trash.locking import Held
 from trash.manifest_writing import lines_of, write
@@ -116,6 +117,7 @@ class Preparing:
         self.refuse_switched_off()
         with item_storing.recording(self.work):
             self._refuse_ended()
+            nothing_in_hand(self.act.pk)
 
     def after(self, last: int) -> Prepared | None:
         """The next batch, with its intents and the lines of its manifests on the disk; None where nothing is left."""

@@ -117,10 +117,16 @@ class ShownAct:
         return self.act.done_count + self.act.skipped_count
 
     @property
+    def bytes_met(self) -> int:
+        """Of the files that are done with, and of the one that is worked on."""
+        in_hand = self.act.bytes_in_hand if self.is_live else 0
+        return min(self.act.bytes_done + in_hand, max(self.act.total_bytes, self.act.bytes_done))
+
+    @property
     def share(self) -> int:
         """In thousandths: of the bytes, or of the files where all of them are empty."""
         act = self.act
-        done, whole = (act.bytes_done, act.total_bytes) if act.total_bytes else (self.handled, act.file_count)
+        done, whole = (self.bytes_met, act.total_bytes) if act.total_bytes else (self.handled, act.file_count)
         return min(max(done * 1000 // whole, 0), 1000) if whole else 0
 
     @property
@@ -130,16 +136,16 @@ class ShownAct:
     @property
     def rate(self) -> int | None:
         """Bytes a second, over all the time it was at work."""
-        act = self.act
-        if act.busy_seconds < ENOUGH_SECONDS or not act.bytes_done:
+        seconds = self.act.busy_seconds + (self.act.seconds_in_hand if self.is_live else 0)
+        if seconds < ENOUGH_SECONDS or not self.bytes_met:
             return None
-        return int(act.bytes_done / act.busy_seconds)
+        return int(self.bytes_met / seconds)
 
     @property
     def left(self) -> timedelta | None:
         if self.phase != RUNS or not self.rate:
             return None
-        return timedelta(seconds=max(self.act.total_bytes - self.act.bytes_done, 0) / self.rate)
+        return timedelta(seconds=max(self.act.total_bytes - self.bytes_met, 0) / self.rate)
 
     @property
     def starts_in(self) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 
-from database.crash_points import VARIABLE
+from database.crash_points import STOP_VARIABLE, VARIABLE
 from duplicates.models import Action
 from jobs.models import Job
 from libraries.messages import receive, send
@@ -24,13 +27,15 @@ from tests.conftest import ROOT
 from tests.trash.acts import acted, authorised, carry_out, contents, items, library, reasons, trash_of, two_names
 from tests.trash.hands import hands_of, stands_still, when_in_hand
 from tests.waiting import until
-from trash import authorising, settling
+from trash import authorising, hand, settling
 from trash.acting_on_file import FileActing
 from trash.hand import Hand
 from trash.hand_messages import given, heard, planned, told
 from trash.hand_process import LOOK_SECONDS
+from trash.hand_process import Hand as HandItself
 from trash.locking import Busy, held
 from trash.models import Act, TrashItem
+from trash.outbox import Outbox
 from trash.planned import DELETE, DELETED, HARDLINK, INTENDED, SKIPPED, TRASHED, Done, Kept, Linked, Planned, Stray
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
@@ -378,3 +383,77 @@ def test_it_opens_as_many_folders_as_it_may(now: int, most: int, folders: int, t
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(folders), str(then)]
+
+
+# --- One that reads nothing -------------------------------------------------------------------------------
+def when_full(patch: Patch) -> threading.Event:
+    """Is set when the hand has not taken most of what it was sent."""
+    full, has_room = threading.Event(), Outbox.has_room
+
+    def noted(self: Outbox) -> bool:
+        if has_room(self):
+            return True
+        full.set()
+        return False
+
+    patch.setattr(Outbox, "has_room", noted)
+    return full
+
+
+def test_a_stop_is_heeded_while_the_hand_stands_still_and_takes_no_words(tmp_path: Path, monkeypatch: Patch) -> None:
+    """As on a disk that is dead: whoever waited for it to take the next word would wait as long."""
+    root = tmp_path / "photos"
+    pairs(root)
+    act = authorised()
+    monkeypatch.setattr(hand, "WORD_SECONDS", 0.001)
+    monkeypatch.setattr(hand, "END_SECONDS", 0.1)
+    full = when_full(monkeypatch)
+
+    def stop() -> None:
+        full.wait()
+        authorising.stop(act.pk, actor="ada")
+        connections.close_all()
+
+    monkeypatch.setenv(STOP_VARIABLE, f"proved:{IN_HAND}")
+    thread = threading.Thread(target=stop)
+    thread.start()
+    act = carry_out(act)
+    thread.join()
+    settling.tend()
+    act.refresh_from_db()
+    assert act.status == "cancelled"
+    assert hands_of(os.getpid()) == [], "it was ended where it stood"
+    assert {row.status for row in items(act).values()} <= {"trashed", "skipped"}
+    assert len(in_trash(root)) >= IN_HAND - 1
+
+
+def test_a_hand_that_answers_at_length_before_it_reads_is_heard(monkeypatch: Patch) -> None:
+    """Both would wait for the other to read, if either waited before it wrote."""
+    monkeypatch.setattr(hand, "WORD_SECONDS", 0.0001)
+    ours, theirs = socket.socketpair()
+    full, outbox = when_full(monkeypatch), Outbox(ours)
+    told_of = [("skipped", "X", "x" * 1000, None, None)] * 1000
+    with ours, theirs:
+        acting = Hand.__new__(Hand)
+        acting._socket, acting._outbox = ours, outbox
+
+        def answer() -> None:
+            full.wait()
+            send(theirs.fileno(), ("ended", told_of))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        kept = Kept(2, 2, 1, "a", 3, 1, 1)
+        files = [Planned(1, 1, 1, "b", 3, 1, 1, "blake3", b"", "trash", kept, True)] * len(told_of)
+        outcomes, leaving = acting._follow(files, lambda: None, lambda *_: False, lambda *_: None)
+        thread.join()
+    assert (len(outcomes), leaving) == (len(told_of), None)
+
+
+def test_it_tells_how_much_of_a_large_file_it_has_read() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        itself = HandItself(theirs, 10)
+        itself.word_of, itself.number, itself.path = time.monotonic(), 7, "large"
+        itself._read(8 << 20)
+        assert receive(ours.fileno()) == ("told", 7, "large", 8 << 20)
