@@ -22,6 +22,12 @@ typedef uint32_t lanes __attribute__((vector_size(4 * LANES)));
 typedef uint32_t half __attribute__((vector_size(4 * HALF)));
 typedef unsigned char chaining[DIGEST];
 
+#ifdef __clang__
+#define SHUFFLED(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
+#else
+#define SHUFFLED(one, other, ...) __builtin_shuffle(one, other, (half){__VA_ARGS__})
+#endif
+
 /* What is compressed block by block to one chaining value: a chunk of a file, or a parent of two. */
 struct job {
     const unsigned char *data;
@@ -71,18 +77,18 @@ ALWAYS_INLINE void load_half(const unsigned char *const *blocks, int at, half *w
     for (int lane = 0; lane < HALF; lane++)
         memcpy(row + lane, blocks[lane] + at, sizeof(half));
     for (int pair = 0; pair < HALF; pair += 2) {
-        two[pair] = __builtin_shuffle(row[pair], row[pair + 1], (half){0, 8, 2, 10, 4, 12, 6, 14});
-        two[pair + 1] = __builtin_shuffle(row[pair], row[pair + 1], (half){1, 9, 3, 11, 5, 13, 7, 15});
+        two[pair] = SHUFFLED(row[pair], row[pair + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        two[pair + 1] = SHUFFLED(row[pair], row[pair + 1], 1, 9, 3, 11, 5, 13, 7, 15);
     }
     for (int part = 0; part < HALF; part += 4)
         for (int odd = 0; odd < 2; odd++) {
             half low = two[part + odd], high = two[part + odd + 2];
-            four[part + odd] = __builtin_shuffle(low, high, (half){0, 1, 8, 9, 4, 5, 12, 13});
-            four[part + odd + 2] = __builtin_shuffle(low, high, (half){2, 3, 10, 11, 6, 7, 14, 15});
+            four[part + odd] = SHUFFLED(low, high, 0, 1, 8, 9, 4, 5, 12, 13);
+            four[part + odd + 2] = SHUFFLED(low, high, 2, 3, 10, 11, 6, 7, 14, 15);
         }
     for (int word = 0; word < 4; word++) {
-        words[word] = __builtin_shuffle(four[word], four[word + 4], (half){0, 1, 2, 3, 8, 9, 10, 11});
-        words[word + 4] = __builtin_shuffle(four[word], four[word + 4], (half){4, 5, 6, 7, 12, 13, 14, 15});
+        words[word] = SHUFFLED(four[word], four[word + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        words[word + 4] = SHUFFLED(four[word], four[word + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 
@@ -124,7 +130,7 @@ ALWAYS_INLINE void compress(lanes *value, const unsigned char *const *blocks, la
 
 /* Built for several processors where the loader can choose the one that is there. On any other the package is quicker. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 #define IS_QUICK __builtin_cpu_supports("avx2")
 #else
 #define FOR_EACH_PROCESSOR

@@ -9,6 +9,8 @@
 const int dedupfs_unit_pages_version = 1;
 
 enum { PAGE = 32768, LEAF = 0x0d, INTERIOR = 0x05, LEAF_HEADER = 8, INTERIOR_HEADER = 12 };
+/* What SQLite keeps in a leaf; of a longer row it looks for the rest on a page of its own. */
+enum { MOST_PAYLOAD = PAGE - 35 };
 /* Serial types of columns: a number of 8 bytes, and a blob of 32. */
 enum { NUMBER = 6, DIGEST = 12 + 2 * 32, NUMBERS = 6 };
 enum { ODD = -2 };
@@ -25,6 +27,8 @@ struct shelf {
     int64_t *ends;
     int64_t most, leaves, rows, cells, content;
 };
+/* Python writes it as numbers of 8 bytes each; where an address has fewer, it does without this. */
+_Static_assert(sizeof(void *) == 8, "addresses of 8 bytes");
 
 static unsigned char *put_short(unsigned char *at, unsigned value)
 {
@@ -99,7 +103,7 @@ static int put_row(struct shelf *shelf, const char *prefix, size_t prefix_bytes,
     int header = 1 + varint_bytes(path_type) + NUMBERS + 1;
     int64_t payload = header + (int64_t)(prefix_bytes + name_bytes) + 8 * NUMBERS + (digest ? 32 : 0);
     int64_t bytes = varint_bytes((uint64_t)payload) + varint_bytes((uint64_t)shelf->rows + 1) + payload;
-    unsigned char *at = place(shelf, bytes);
+    unsigned char *at = payload > MOST_PAYLOAD ? NULL : place(shelf, bytes);
     if (!at)
         return 0;
     at = put_varint(at, (uint64_t)payload);

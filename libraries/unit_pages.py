@@ -17,7 +17,7 @@ from typing import Any
 from blake3 import blake3
 
 from libraries import native
-from libraries.blake3_many import HashMany, hash_many_in
+from libraries.blake3_many import DIGEST_BYTES, HashMany, hash_many_in
 from libraries.names import PATH_CHARACTERS, to_text
 from libraries.small_files import NOTHING, ODD, SEEN, TOGETHER, Make, NativeReader, native_reader, read_by_python
 
@@ -175,6 +175,7 @@ class ShelfInC(Shelf):
 
     def put(self, row: SeenRow) -> None:
         path, *numbers, digest = row
+        assert digest is None or len(digest) == DIGEST_BYTES
         SEEN.pack_into(self._one, 0, *numbers, NOTHING if digest is None else 0)
         self._put(b"", path.encode(), self._one, 1, 0, digest or b"")
         self._count([row[1]], 0, 0, None)
@@ -230,6 +231,7 @@ def _database_of(rows: Sequence[SeenRow]) -> bytes:
     connection = sqlite3.connect(":memory:")
     try:
         connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+        connection.execute("PRAGMA auto_vacuum=0")  # some builds of SQLite begin with a page of pointers otherwise
         connection.execute(f"CREATE TABLE {TABLE} ({SEEN_COLUMNS})")
         connection.executemany(f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         connection.commit()

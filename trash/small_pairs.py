@@ -7,7 +7,7 @@ import struct
 from typing import Any, NamedTuple, Self
 
 from libraries import native
-from libraries.buffers import Buffers
+from libraries.buffers import BUFFER_BYTES, Buffers
 from libraries.reading import hasher
 from trash.open_folders import OpenFolder
 from trash.planned import Kept, Planned
@@ -67,6 +67,7 @@ class SmallPairs:
         self, item: Planned, folder: OpenFolder, name: bytes, keeper_folder: OpenFolder, keeper_name: bytes
     ) -> bool:
         """Whether everything is as planned, at this moment; then both files are open. Inodes have to be known."""
+        assert item.size < BUFFER_BYTES
         keeper, young, keeper_young = item.keeper, folder.library.young_after_ns, keeper_folder.library.young_after_ns
         _PAIR.pack_into(
             self._pair, 0,

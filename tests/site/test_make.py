@@ -93,6 +93,24 @@ def test_install_works_without_a_compiler_and_says_so(project: Path, compiler: s
     assert not kept, "one of an older source is not kept"
 
 
+def build(project: Path, **more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sh", "scripts/build_native.sh"], cwd=project, env=os.environ | more)
+
+
+def test_several_may_compile_at_once(project: Path) -> None:
+    for _ in range(4):
+        shutil.rmtree(project / ".venv", ignore_errors=True)
+        assert [each.wait() for each in [build(project) for _ in range(4)]] == [0] * 4
+        left = {path.name for path in (project / ".venv/native").iterdir()}
+        names = {Path(built).name for built in SOURCES.values()}
+        assert left == names | {f"{name}.source" for name in names}
+
+
+def test_a_compiler_may_have_words_behind_it(project: Path) -> None:
+    assert build(project, CC="env cc").wait() == 0
+    assert all((project / built).exists() for built in SOURCES.values())
+
+
 def test_a_python_that_is_too_old_is_refused_in_one_line(project: Path, tmp_path: Path) -> None:
     old = tmp_path / "python3.9"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.2"\n[ "$1" != -c ]\n')
