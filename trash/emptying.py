@@ -14,15 +14,17 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from database.crash_points import reach
 from jobs.models import Job
 from jobs.working import Work
 from libraries.errors import Refused
+from libraries.reading import version_of
 from trash import steps, switching
 from trash.folders import Trash
 from trash.left_storing import Left
-from trash.living_copies import LivingCopies
+from trash.living_copies import Copy, LivingCopies, refuse_lost
 from trash.models import Act, TrashItem
-from trash.proving import Found, is_unchanged, open_name
+from trash.proving import Found, open_name
 from trash.refusing import Refusal, refused
 from trash.taking_batch import Batch, closing, entry_of, is_disk_there
 from trash.taking_out import TakingOut
@@ -89,9 +91,9 @@ class Emptying(TakingOut):
         copy = self.copies.prove((entry.algorithm, entry.digest), item.plan_file.keeper, own)
         with closing(copy.file.handle):
             self.heeding.heed(is_final=True)
-            now = trash.info(entry.name)
-            if now is None or not is_unchanged(now, own.info):
-                raise Refusal("TRASH_CHANGED", "The file in the trash became another one in the last moment.")
+            reach("proved")
+            # Once more: to ask may have taken a while.
+            _refuse_changed(trash, entry.name, own, copy)
             try:
                 steps.unlink(entry.name, dir_fd=trash.files)
             except OSError as error:
@@ -114,6 +116,18 @@ class Emptying(TakingOut):
     def _filesystem(self, library: int, folder: str) -> str:
         place = self.places.get(library)
         return (place.filesystem_of(f"{folder}/x" if folder else "x") if place else "") or f"library {library}"
+
+
+def _refuse_changed(trash: Trash, name: bytes, own: Found, copy: Copy) -> None:
+    """Raise `Refusal` unless the file in the trash and its living copy are still found by their names, as they were
+    proved."""
+    try:
+        now = trash.info(name)
+        if now is None or version_of(now) != version_of(own.info):
+            raise Refusal("TRASH_CHANGED", "The file in the trash became another one in the last moment.")
+        refuse_lost(copy)
+    except OSError as error:
+        raise refused(error, gone="UNREADABLE") from None
 
 
 def _was_gone(item: TrashItem) -> Left:

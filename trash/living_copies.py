@@ -20,7 +20,7 @@ from libraries.excluding import TRASH
 from libraries.names import to_bytes
 from libraries.reading import Reader, open_folder, version_of
 from trash.moving import still_there
-from trash.proving import Found, Prover, is_same_file, open_name
+from trash.proving import Found, Prover, is_same_file, open_name, refuse_keeper_touched
 from trash.refusing import Refusal
 
 #: A content may have thousands of copies in the index; so many that turn out to be none are enough.
@@ -140,7 +140,7 @@ class LivingCopies:
         """Byte for byte, or by the digest where this very version of the copy was read already."""
         if is_same_file(copy.file.info, trashed.info):
             # One more name of the file in the trash, outside of it: it stays when the name in the trash goes.
-            return copy.file.info.st_nlink > 1 and _is_there(copy)
+            return copy.file.info.st_nlink > 1 and _is_kept(copy)
         if copy.file.info.st_size != trashed.info.st_size:
             return False
         prover = self._prover(digest)
@@ -152,7 +152,7 @@ class LivingCopies:
                     "TRASH_CHANGED", "The file in the trash is not what was put there; it is left as it is."
                 ) from None
             return False
-        return _is_there(copy)
+        return _is_kept(copy)
 
     def _trash_differs(self, prover: Prover, trashed: Found, digest: Digest) -> bool:
         """The two differ: whether it is the one in the trash that has other bytes than recorded. Read once, however
@@ -178,10 +178,15 @@ class LivingCopies:
             self._known.popitem(last=False)
 
 
-def _is_there(copy: Copy) -> bool:
-    """Whether its path still leads to it, unchanged since it was opened."""
+def refuse_lost(copy: Copy) -> None:
+    """Raise `Refusal` unless its path still leads to it, unchanged since it was opened."""
+    still_there(copy.root, copy.path, copy.file.info)
+    refuse_keeper_touched(copy.file)
+
+
+def _is_kept(copy: Copy) -> bool:
     try:
-        still_there(copy.root, copy.path, copy.file.info)
+        refuse_lost(copy)
     except Refusal:
         return False
-    return version_of(os.fstat(copy.file.handle)) == version_of(copy.file.info)
+    return True

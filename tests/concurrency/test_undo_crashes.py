@@ -23,12 +23,15 @@ from jobs import deciding
 from jobs.executing import drain_all
 from jobs.models import Job
 from libraries.models import LibraryFile
-from tests.conftest import BELOW_WATCHED, WATCHED
+from tests.concurrency.test_act_crashes import is_stopped
+from tests.conftest import BELOW_WATCHED, ROOT, WATCHED
 from tests.duplicates.plans import planned
 from tests.trash.on_disk import library_on, remove_empty_folders, trash_of, trashed
+from tests.waiting import until
 from trash import settling, switching, witness
 from trash.authorising import ask_undo, authorise_emptying
 from trash.choosing_items import figures, lying
+from trash.locking import Busy
 from trash.models import Act, RemovedFolder, TrashItem
 
 pytestmark = pytest.mark.django_db
@@ -208,6 +211,55 @@ def test_a_killed_undo_is_settled_and_goes_on(tmp_path: Path, kill: Kill, point:
 @pytest.mark.parametrize("point", ["disk:2", "disk:5", "record:5"])
 def test_a_killed_emptying_is_settled_and_goes_on(tmp_path: Path, kill: Kill, point: str) -> None:
     assert play_emptying(tmp_path / "photos", kill, point)
+
+
+# --- Frozen -------------------------------------------------------------------------------------------------
+def _deleted(copy: Path) -> None:
+    copy.unlink()
+
+
+def _edited(copy: Path) -> None:
+    info = copy.stat()
+    copy.write_bytes(b"eno")
+    os.utime(copy, ns=(info.st_atime_ns, info.st_mtime_ns))  # nothing but its bytes and its ctime tell
+
+
+@pytest.mark.parametrize("happened", [_deleted, _edited])
+def test_an_emptying_frozen_between_proof_and_removal_removes_no_last_copy(
+    tmp_path: Path, child_environment: dict[str, str], happened: Callable[[Path], None]
+) -> None:
+    root = tmp_path / "photos"
+    library_on(root, {"a": b"one", "x/1.jpg": b"one", "c": b"two!", "x/2.jpg": b"two!"})
+    trashed(planned(), days_ago=2)
+    switching.change(actor="ada", is_acting_allowed=True, is_removing_allowed=True, empty_after_days=1)
+    frozen = subprocess.Popen(
+        [sys.executable, str(ROOT / "manage.py"), "empty_trash", "--older-than", "1d"],
+        env={**child_environment, "DEDUPFS_ALLOW_REAL_DELETE": "1", "DEDUPFS_STOP_POINT": "proved"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until(lambda: is_stopped(frozen), "the emptying to stand still")
+        with pytest.raises(Busy):
+            settling.settle_all()
+        # Rows are taken in their order, so it is the first that is in hand.
+        item = TrashItem.objects.select_related("plan_file__keeper").order_by("pk")[0]
+        assert item.plan_file.keeper is not None
+        content = (root / item.plan_file.keeper.relative_path).read_bytes()
+        happened(root / item.plan_file.keeper.relative_path)
+    finally:
+        os.kill(frozen.pid, signal.SIGCONT)
+    _, errors = frozen.communicate(timeout=60)
+    assert frozen.returncode == 0, errors
+    assert content in all_contents(root)
+    act = Act.objects.get(verb="empty")
+    assert (act.status, act.done_count, act.skipped_count) == ("completed", 1, 1)
+    item.refresh_from_db()
+    assert (item.status, item.reason_code) == (
+        "trashed",
+        "KEEPER_GONE" if happened is _deleted else "KEEPER_CHANGED",
+    )
 
 
 # --- All of them --------------------------------------------------------------------------------------------

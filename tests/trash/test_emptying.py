@@ -20,6 +20,7 @@ from tests.trash.on_disk import carried_out, index, item_at, library_on, trash_o
 from trash import switching
 from trash.authorising import authorise_emptying
 from trash.choosing_items import figures, lying
+from trash.heeding import Heeding
 from trash.models import Act, TrashItem
 
 pytestmark = pytest.mark.django_db
@@ -213,6 +214,44 @@ def test_caution_20_a_hard_link_made_by_us_is_no_copy_of_the_file_in_the_trash(t
     assert in_trash(root, "old/b.jpg").read_bytes() == b"one"
     (root / "old/b.jpg").write_bytes(b"one")
     assert emptied(all=True).done_count == 1
+
+
+def _edited_in_the_trash(root: Path) -> None:
+    file = in_trash(root, "old/b.jpg")
+    info = file.stat()
+    file.write_bytes(b"eno")
+    os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("happened", "code"),
+    [
+        (_gone, "KEEPER_GONE"),
+        (_edited, "KEEPER_CHANGED"),
+        (_became_a_link, "NOT_A_FILE"),
+        (_moved_into_the_trash_by_hand, "KEEPER_GONE"),
+        (_edited_in_the_trash, "TRASH_CHANGED"),
+    ],
+)
+def test_caution_20_a_copy_that_goes_while_it_is_asked_keeps_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happened: Any, code: str
+) -> None:
+    """The question comes after the proof, and the database may take its time to answer."""
+    root = tmp_path / "photos"
+    library_on(root, TWO)
+    trashed(planned())
+    heed = Heeding.heed
+
+    def heed_slowly(heeding: Heeding, *, is_final: bool = False) -> None:
+        if is_final:
+            happened(root)
+        heed(heeding, is_final=is_final)
+
+    monkeypatch.setattr(Heeding, "heed", heed_slowly)
+    act = emptied(all=True)
+    assert (act.status, act.done_count, act.skipped_count) == ("completed", 0, 1)
+    assert told("old/b.jpg") == ("trashed", code, False)
+    assert in_trash(root, "old/b.jpg").read_bytes() == (b"eno" if code == "TRASH_CHANGED" else b"one")
 
 
 def test_a_copy_that_is_found_later_lets_it_go(tmp_path: Path) -> None:
