@@ -148,7 +148,9 @@ def authorise_emptying(selection: Mapping[str, Any], typed: int | str, *, actor:
         if refusal := switching.why_not_remove():
             raise Refused(refusal)
         plan = _plan_of(wanted)
-        files, size = choosing_items.figures(choosing_items.lying(wanted))
+        files, size, in_hand = choosing_items.standing(wanted)
+        if in_hand:
+            raise Refused(_in_hand(in_hand))
         if not files:
             raise Refused(_("Nothing of this lies in the trash (any more)."))
         if _number(typed) != files:
@@ -161,6 +163,18 @@ def authorise_emptying(selection: Mapping[str, Any], typed: int | str, *, actor:
         act = _make(Act.Verb.EMPTY, plan, wanted, files, size, actor, _grace())
         _tell(act, "emptying_authorised", actor, files=files, size_bytes=size, **_plan_word(plan))
     return act
+
+
+def _in_hand(count: int) -> str:
+    """They are not counted, and may lie in the trash again when the act begins: then more would go than was typed."""
+    words = ngettext(
+        "%(count)s file of these is being moved, put back or removed at this moment. Wait until that has ended. "
+        "Nothing was done.",
+        "%(count)s files of these are being moved, put back or removed at this moment. Wait until that has ended. "
+        "Nothing was done.",
+        count,
+    )
+    return words % {"count": f"{count:,}"}
 
 
 def _plan_of(selection: Mapping[str, Any]) -> Plan | None:

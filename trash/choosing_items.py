@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Left
@@ -28,6 +28,16 @@ MOST_ITEMS = 10_000
 MOST_DAYS = 36_500
 LARGEST = 2**63 - 1
 _DAY_SECONDS = 86_400
+
+
+class Standing(NamedTuple):
+    """How the chosen files stand."""
+
+    #: In a trash.
+    files: int
+    size_bytes: int
+    #: Just being moved, put back or removed: whoever does it may yet leave them in the trash.
+    in_hand: int
 
 
 def checked(selection: Any) -> dict[str, Any]:
@@ -54,6 +64,21 @@ def figures(rows: QuerySet[TrashItem]) -> tuple[int, int]:
     """How many files, and how many bytes they have."""
     found = rows.aggregate(files=Count("pk"), size=Sum("plan_file__size_bytes"))
     return int(found["files"]), int(found["size"] or 0)
+
+
+def standing(selection: Mapping[str, Any], using: str = POLICY) -> Standing:
+    """In one look: by two a file that comes back to the trash in between would be in neither."""
+    lies, in_hand = Q(status=TrashItem.Status.TRASHED), Q(status__in=TrashItem.OPEN)
+    found = (
+        chosen(selection, using)
+        .filter(lies | in_hand)
+        .aggregate(
+            files=Count("pk", filter=lies),
+            size=Sum("plan_file__size_bytes", filter=lies),
+            in_hand=Count("pk", filter=in_hand),
+        )
+    )
+    return Standing(int(found["files"]), int(found["size"] or 0), int(found["in_hand"]))
 
 
 def deleted_for_good(selection: Mapping[str, Any], using: str = POLICY) -> int:

@@ -20,6 +20,7 @@ from jobs.working import Work
 from libraries.errors import Refused
 from libraries.reading import version_of
 from trash import steps, switching
+from trash.errors import ActFailed
 from trash.folders import Trash
 from trash.left_storing import Left
 from trash.living_copies import Copy, LivingCopies, refuse_lost
@@ -32,6 +33,10 @@ from trash.taking_out import TakingOut
 STRAY = (
     "It is another version than the plan named, saved in the last moment: nobody has approved that it goes, and it may"
     " be the only one. It stays; undo puts it back."
+)
+MORE = (
+    "It would be {meant:,} files by now, and the number that was authorised is {typed:,}: more files lie in the trash"
+    " since. Nothing more is removed. Look at them, and authorise it anew."
 )
 
 
@@ -56,6 +61,17 @@ class Emptying(TakingOut):
         """Nor what came into the trash, or grew old, since it was authorised: it waited, or was paused."""
         until = self.act.authorised_at - timedelta(days=self.act.selection.get("older_than_days", 0))
         return super()._rows().filter(acted_at__lte=until)
+
+    def run(self) -> None:
+        self._refuse_more()
+        super().run()
+
+    def _refuse_more(self) -> None:
+        """Whatever has come to the files that were meant since somebody typed their number, be it by a clock that was
+        set back: no more go than that. Nobody else takes files in or out as long as this act runs."""
+        meant = self.act.done_count + self._rows().count()
+        if meant > self.act.file_count:
+            raise ActFailed("MORE_THAN_AUTHORISED", MORE.format(meant=meant, typed=self.act.file_count))
 
     def refuse_forbidden(self) -> None:
         if words := switching.why_not_remove():
