@@ -1,7 +1,7 @@
 """Emptying the trash: files are removed for good, each only after a living copy of it was read. The handler's part for
 the verb `empty`.
 
-Nothing brings them back. So it is asked again before each batch whether removing is allowed, and a file of which no
+Nothing brings them back. So it is asked again before each file whether removing is allowed, and a file of which no
 copy is found outside every trash stays, whatever became of the one that was kept for it.
 """
 
@@ -74,8 +74,7 @@ class Emptying(TakingOut):
             raise ActFailed("MORE_THAN_AUTHORISED", MORE.format(meant=meant, typed=self.act.file_count))
 
     def refuse_forbidden(self) -> None:
-        if words := switching.why_not_remove():
-            raise Refused(words)
+        _refuse_switched_off()
         self.copies.forget()
 
     def take_out(self, batch: Batch, item: TrashItem) -> Left:
@@ -107,6 +106,7 @@ class Emptying(TakingOut):
         copy = self.copies.prove((entry.algorithm, entry.digest), item.plan_file.keeper, own)
         with closing(copy.file.handle):
             self.heeding.heed(is_final=True)
+            _refuse_switched_off()
             reach("proved")
             # Once more: to ask may have taken a while.
             _refuse_changed(trash, entry.name, own, copy)
@@ -132,6 +132,11 @@ class Emptying(TakingOut):
     def _filesystem(self, library: int, folder: str) -> str:
         place = self.places.get(library)
         return (place.filesystem_of(f"{folder}/x" if folder else "x") if place else "") or f"library {library}"
+
+
+def _refuse_switched_off() -> None:
+    if words := switching.why_not_remove():
+        raise Refused(words)
 
 
 def _refuse_changed(trash: Trash, name: bytes, own: Found, copy: Copy) -> None:

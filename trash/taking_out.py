@@ -23,6 +23,7 @@ from jobs.errors import GivesWay, Stopping
 from jobs.executing import PAUSED
 from jobs.models import Job
 from jobs.working import Work
+from libraries.errors import Refused
 from libraries.listening import files_changed
 from libraries.models import LibraryRoot
 from libraries.names import to_bytes
@@ -109,7 +110,7 @@ class TakingOut:
         self.refuse_forbidden()
 
     def refuse_forbidden(self) -> None:
-        """Whether it is still allowed, asked before each batch."""
+        """Raise `Refused` where it is not allowed any more; asked before each batch."""
 
     # --- One batch ----------------------------------------------------------------------------------------
     def _batch(self, items: list[TrashItem]) -> None:
@@ -120,12 +121,12 @@ class TakingOut:
                 store_intents(self.act, [item.pk for item in items], self.status)
             # A row that somebody else has taken since it was read is theirs.
             lefts: list[Left] = []
-            leaving = None
+            leaving: Stopping | Refused | None = None
             try:
                 for item in self._taken(items):
                     lefts.append(self._one(batch, item))
-            except Stopping as reason:
-                leaving = reason  # what was done is recorded first; the rest is settled and taken up again
+            except (Stopping, Refused) as reason:
+                leaving = reason  # what was done is recorded first; the rest is settled, and perhaps taken up again
             batch.sync()
             with recording(self.work):
                 store_outcomes(lefts)

@@ -20,6 +20,7 @@ from tests.trash.on_disk import carried_out, index, item_at, library_on, trash_o
 from trash import switching
 from trash.authorising import authorise_emptying
 from trash.choosing_items import figures, lying
+from trash.emptying import Emptying
 from trash.heeding import Heeding
 from trash.models import Act, TrashItem
 
@@ -284,6 +285,33 @@ def test_what_was_allowed_when_asked_is_asked_again_when_it_runs(tmp_path: Path,
     assert Job.objects.get(pk=act.job_id).status == "failed"
 
 
+@pytest.mark.parametrize("what", ["switch", "environment"])
+def test_what_is_forbidden_in_the_middle_of_a_batch_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings, what: str
+) -> None:
+    root = tmp_path / "photos"
+    library_on(root, {"a": b"1", **{f"x/{n}": b"1" for n in range(5)}})
+    trashed(planned())
+    act = asked(all=True)
+    take_out, taken = Emptying.take_out, []
+
+    def forbidden_at_the_third(*arguments: Any) -> Any:
+        taken.append(arguments)
+        if len(taken) == 3 and what == "switch":
+            switching.change(actor="ada", is_acting_allowed=True, is_removing_allowed=False, empty_after_days=None)
+        elif len(taken) == 3:
+            settings.ALLOW_REAL_DELETE = False
+        return take_out(*arguments)
+
+    monkeypatch.setattr(Emptying, "take_out", forbidden_at_the_third)
+    carried_out(act)
+    assert (act.status, act.done_count, act.skipped_count) == ("failed", 2, 0)
+    assert "Removing for good" in act.note
+    statuses = list(TrashItem.objects.order_by("pk").values_list("status", flat=True))
+    assert statuses == ["emptied", "emptied", "trashed", "trashed", "trashed"]
+    assert len(list(in_trash(root, "x/0").parent.iterdir())) == 3
+
+
 def test_what_grew_old_after_it_was_authorised_stays(tmp_path: Path) -> None:
     root = tmp_path / "photos"
     library_on(root, {"a": b"1", "x/b": b"1", "x/c": b"1"})
@@ -343,9 +371,7 @@ def test_the_keeper_is_read_once_for_all_that_went_because_of_it(
     library_on(tmp_path / "photos", {"a": b"1" * 1000, **{f"x/{n}": b"1" * 1000 for n in range(5)}})
     trashed(planned())
     read: list[int] = []
-    from trash import emptying
-
-    monkeypatch.setattr(emptying.Emptying, "report", lambda _self, amount: read.append(amount))
+    monkeypatch.setattr(Emptying, "report", lambda _self, amount: read.append(amount))
     assert emptied(all=True).done_count == 5
     assert sum(read) == 6 * 1000
     assert PlanFile.objects.filter(role="keep").count() == 1
