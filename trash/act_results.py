@@ -17,6 +17,9 @@ from trash import choosing_items
 from trash.models import Act, TrashItem
 from trash.reason_words import reason_words
 
+#: Of files that were to leave a trash, where there is a reason beside it.
+_NOT_DONE = (TrashItem.Status.TRASHED, TrashItem.Status.EMPTIED)
+
 
 @dataclass(frozen=True)
 class Reason:
@@ -73,10 +76,10 @@ def _counted(act: Act) -> Results:
 
 
 def is_skipped(act: Act, status: str, code: str) -> bool:
-    """A file that could not be put back or removed lies in the trash still, and says why."""
+    """A file that could not be put back or removed says why: it lies in the trash still, or had left it before."""
     if act.verb == Act.Verb.ACT:
         return status == TrashItem.Status.SKIPPED
-    return status == TrashItem.Status.TRASHED and bool(code)
+    return status in _NOT_DONE and bool(code)
 
 
 def _where(library: int, folder: str, count: int, libraries: dict[int, Place]) -> Where:
@@ -110,7 +113,7 @@ def only_skipped(act: Act, code: str = "") -> QuerySet[TrashItem]:
     if act.verb == Act.Verb.ACT:
         rows = rows.filter(status=TrashItem.Status.SKIPPED)
     else:
-        rows = rows.filter(status=TrashItem.Status.TRASHED).exclude(reason_code="")
+        rows = rows.filter(status__in=_NOT_DONE).exclude(reason_code="")
     return rows.filter(reason_code=code) if code else rows
 
 

@@ -82,9 +82,9 @@ def standing(selection: Mapping[str, Any], using: str = POLICY) -> Standing:
 
 
 def deleted_for_good(selection: Mapping[str, Any], using: str = POLICY) -> int:
-    """How many of the chosen can never come back: removed for good, or emptied."""
-    gone = (TrashItem.Status.DELETED, TrashItem.Status.EMPTIED)
-    return chosen(selection, using).filter(status__in=gone).count()
+    """How many of the chosen can never come back: removed for good, or emptied. Not what somebody had taken out."""
+    gone = Q(status=TrashItem.Status.DELETED) | Q(status=TrashItem.Status.EMPTIED, reason_code="")
+    return chosen(selection, using).filter(gone).count()
 
 
 def described(selection: Mapping[str, Any]) -> str:

@@ -152,7 +152,8 @@ def _refuse_changed(trash: Trash, name: bytes, own: Found, copy: Copy) -> None:
 
 
 def _was_gone(item: TrashItem) -> Left:
-    return Left(item, TrashItem.Status.EMPTIED, "TRASH_GONE", "It was not in the trash any more.")
+    words = "Somebody had taken it out of the trash, or removed it there."
+    return Left(item, TrashItem.Status.EMPTIED, "TRASH_GONE", words)
 
 
 def _free_bytes(trash: Trash) -> int:

@@ -143,6 +143,9 @@ def _of_item(item: TrashItem) -> Iterator[Moment]:
     yield _outcome(item)
     if item.left_by is not None:
         yield from _left(item, item.left_by)
+    elif item.status == TrashItem.Status.UNDONE:
+        words = _("Put back where it was, by the manifest that lay beside it.")
+        yield Moment(item.left_at, "ok", "again", words, item.reason, item.reason_code)
     elif item.status == TrashItem.Status.TRASHED and item.reason:
         yield Moment(None, "attention", "attention", _("It stays in the trash."), item.reason, item.reason_code)
 
@@ -180,6 +183,9 @@ def _left(item: TrashItem, act: Act) -> Iterator[Moment]:
     at = item.left_at or act.finished_at
     if item.status == TrashItem.Status.UNDONE:
         yield Moment(at, "ok", "again", _("Put back where it was."), item.reason, item.reason_code)
+    elif item.status == TrashItem.Status.EMPTIED and item.reason_code:
+        words = _("It was not in the trash any more when it was to be emptied.")
+        yield Moment(at, "attention", "attention", words, item.reason, item.reason_code)
     elif item.status == TrashItem.Status.EMPTIED:
         yield Moment(at, "danger", "delete", _("Removed from the trash for good."))
     elif item.status == TrashItem.Status.TRASHED:

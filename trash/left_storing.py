@@ -51,6 +51,11 @@ class Left(NamedTuple):
         return self.status in GONE
 
     @property
+    def is_done(self) -> bool:
+        """By whoever was to do it: what had left the trash before was done by somebody else."""
+        return self.is_gone and self.code != "TRASH_GONE"
+
+    @property
     def size(self) -> int:
         return int(self.item.plan_file.size_bytes)
 
@@ -111,7 +116,7 @@ def _count_takers(lefts: Iterable[Left]) -> None:
     for left in lefts:
         by = left.item.left_by_id
         if by is not None:
-            (done if left.is_gone else skipped)[by] += 1
+            (done if left.is_done else skipped)[by] += 1
             sizes[by] += left.size
     for act, size in sorted(sizes.items()):
         Act.objects.using(EXECUTOR).filter(pk=act).update(

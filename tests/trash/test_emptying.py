@@ -18,8 +18,9 @@ from tests.trash.acts import allow
 from tests.trash.disks import loop_disk
 from tests.trash.on_disk import carried_out, index, item_at, library_on, trash_of, trashed
 from trash import switching
+from trash.act_results import only_skipped, results_of
 from trash.authorising import authorise_emptying
-from trash.choosing_items import figures, lying
+from trash.choosing_items import deleted_for_good, figures, lying
 from trash.emptying import Emptying
 from trash.heeding import Heeding
 from trash.models import Act, TrashItem
@@ -352,8 +353,14 @@ def test_a_trash_that_somebody_took_away_is_no_longer_told_of(tmp_path: Path) ->
     library_on(root, TWO)
     trashed(planned())
     shutil.rmtree(trash_of(root))
-    emptied(all=True)
+    act = emptied(all=True)
     assert told("old/b.jpg") == ("emptied", "TRASH_GONE", False)
+    assert (act.done_count, act.skipped_count, deleted_for_good({"all": True})) == (0, 1, 0)
+    (reason,) = results_of(act).reasons
+    assert (reason.code, reason.count) == ("TRASH_GONE", 1)
+    assert list(only_skipped(act, "TRASH_GONE")) == [item_at("old/b.jpg")]
+    source = item_at("old/b.jpg").act
+    assert (source.trashed_count, source.trashed_bytes) == (0, 0)
 
 
 def test_a_read_only_disk_keeps_its_files(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -10,8 +12,13 @@ from libraries.models import LibraryRoot
 from libraries.names import to_bytes, to_text
 from tests.duplicates.plans import copies, item, library, planned
 from tests.pages import text_of, words_of
+from tests.trash.acts import acted, carry_out, items, trash_of
+from tests.trash.acts import library as real_library
 from tests.trash.trashed import carried_out, item_at, left, stayed
+from trash.authorising import authorise_emptying
+from trash.from_manifest import Told, undo_from
 from trash.history import address_of, path_key, read_history
+from trash.marking_undone import mark_undone
 from trash.models import Act, TrashItem
 
 pytestmark = pytest.mark.django_db
@@ -108,6 +115,38 @@ def test_emptied_is_the_end(photos: LibraryRoot) -> None:
     carried_out(planned())
     left(item_at("old/a.jpg"), "empty", actor="ada")
     assert told(photos.pk, "old/a.jpg")[-2:] == ["Emptying was authorised by ada.", "Removed from the trash for good."]
+
+
+@pytest.mark.usefixtures("everything_allowed")
+def test_what_came_back_by_the_manifest_alone_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    photos = real_library(root, {"a": b"one", "b/copy": b"one"})
+    acted()
+
+    def mark(key: str, back: list[Told]) -> None:
+        mark_undone(key, back, actor="ada")
+
+    list(undo_from(os.fsencode(root / ".dedupfs-trash"), mark))
+    assert (root / "b/copy").read_bytes() == b"one"
+    moment = read_history(photos.pk, "b/copy").moments[-1]
+    assert moment.words == "Put back where it was, by the manifest that lay beside it."
+    assert moment.at is not None
+
+
+@pytest.mark.usefixtures("everything_allowed")
+def test_what_somebody_took_out_of_the_trash_is_not_told_as_removed(tmp_path: Path) -> None:
+    root = tmp_path / "photos"
+    photos = real_library(root, {"a": b"one", "b/copy": b"one"})
+    act = acted()
+    (trash_of(root, act) / "files" / str(items(act)["b/copy"].plan_file_id)).rename(root / "b/copy")
+    emptying = carry_out(authorise_emptying({"all": True}, 1, actor="ada"))
+    assert (emptying.status, emptying.done_count, emptying.skipped_count) == ("completed", 0, 1)
+    moment = read_history(photos.pk, "b/copy").moments[-1]
+    assert moment.words == "It was not in the trash any more when it was to be emptied."
+    assert (moment.code, moment.reason) == (
+        "TRASH_GONE",
+        "Somebody had taken it out of the trash, or removed it there.",
+    )
 
 
 # --- The page ---------------------------------------------------------------------------------------------

@@ -264,6 +264,8 @@ def test_a_file_that_could_not_be_undone_says_why(viewer: Client, plan: Plan) ->
     assert "1 file stays in the trash: the reason stands beside it" in words
     stayed(item_at("old/b.jpg"), "FOLDER_GONE", "")
     assert "The folder it came from is gone" in words_of(text_of(viewer, "/trash/"))
+    stayed(item_at("old/b.jpg"), "LAST_COPY", "", "empty")
+    assert "1 file was not removed: the reason stands beside it" in words_of(text_of(viewer, "/trash/"))
 
 
 # --- Emptying ---------------------------------------------------------------------------------------------

@@ -59,6 +59,8 @@ class Command(PreparedCommand):
             f"{act.done_count:,} files were removed for good, {len(stayed):,} stay."
             f" The filesystems have {size_words(max(freed, 0))} more free than before."
         )
+        if gone := act.skipped_count - len(stayed):
+            self.stdout.write(f"{gone:,} were not in the trash any more.")
         for line in in_words(stayed):
             self.stdout.write(line)
 
