@@ -185,7 +185,7 @@ def _undo_one(
         steps.sync(back.folder)
     finally:
         os.close(back.folder)
-    return Told(trash.key, name, path, UNDONE, info=back.info)
+    return Told(trash.key, name, path, UNDONE, back.code, back.reason, back.info)
 
 
 def _never_left(trash: Trash, line: _Line, folders: Folders) -> os.stat_result | None:

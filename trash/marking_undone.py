@@ -32,7 +32,7 @@ def is_database_there() -> bool:
 def mark_undone(key: str, told: list[Told], *, actor: str) -> int:
     """Write into the rows of the act that these files are back; how many it knew to be in the trash. Whoever calls
     holds the lock, and has synced what was done."""
-    back = {int(each.name): each.info for each in told if each.is_undone}
+    back = {int(each.name): each for each in told if each.is_undone}
     act = Act.objects.using(EXECUTOR).filter(key=key).first()
     if act is None or not back:
         return 0
@@ -44,9 +44,10 @@ def mark_undone(key: str, told: list[Told], *, actor: str) -> int:
     lefts = []
     for item in items:
         item.left_by_id = None
-        info, place = back[item.plan_file_id], places.get(item.library_id)
-        is_seen = info is not None and place is not None and _leads_to(to_bytes(place.root_path), item, info)
-        lefts.append(Left(item, TrashItem.Status.UNDONE, info=info if is_seen else None))
+        each, place = back[item.plan_file_id], places.get(item.library_id)
+        is_seen = each.info is not None and place is not None and _leads_to(to_bytes(place.root_path), item, each.info)
+        info = each.info if is_seen else None
+        lefts.append(Left(item, TrashItem.Status.UNDONE, each.code, each.reason, info=info))
     with recording():
         keys = [item.pk for item in items]
         for start in range(0, len(keys), 500):

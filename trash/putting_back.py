@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from libraries.reading import Reader, signed, version_of
 from libraries.small_files import nearest_storable
-from trash import moving, steps
+from trash import moving
 from trash.folders import Trash, info_of
 from trash.making_folders import Folders, steps_of
 from trash.moving import Place
@@ -20,6 +20,10 @@ from trash.proving import Found, Prover, is_unchanged, open_name
 from trash.refusing import Refusal, refused
 
 Report = Callable[[int], None]
+TAKEN_UP = (
+    "It came back, and in the same moment it was changed, something else was saved under its name, or it was taken"
+    " away. What is there now is left as it is."
+)
 
 
 class Entry(NamedTuple):
@@ -49,10 +53,19 @@ class Entry(NamedTuple):
 class Back(NamedTuple):
     """What it is now, and the folder it is in: whoever gets it syncs that and closes it."""
 
-    info: os.stat_result
+    #: None where its name has been used since: what is there now is somebody's, and is left as it is.
+    info: os.stat_result | None
     folder: int
     #: Of the link that gave its place up for it, where one did, as its file is now.
     link: os.stat_result | None
+
+    @property
+    def code(self) -> str:
+        return "" if self.info else "VICTIM_CHANGED"
+
+    @property
+    def reason(self) -> str:
+        return "" if self.info else TAKEN_UP
 
 
 class PuttingBack:
@@ -117,13 +130,15 @@ class PuttingBack:
         return self._provers[algorithm]
 
     def _move(self, trash: Trash, entry: Entry, own: Found, place: Place) -> Back:
+        now = trash.info(entry.name)
+        if now is None or version_of(now) != version_of(own.info):
+            raise Refusal("TRASH_CHANGED", "It became another one in the last moment; it stays in the trash.")
         link = None
         if entry.is_linked and info_of(place.name, dir_fd=place.folder) is not None:
             link = self._take_links_place(trash, entry, own, place)
         else:
             moving.put_back(trash, entry.name, place)
-            _refuse_swapped(trash, entry, own, place)
-        return Back(os.fstat(own.handle), place.folder, link)
+        return Back(_as_read(own, place), place.folder, link)
 
     def _take_links_place(self, trash: Trash, entry: Entry, own: Found, place: Place) -> os.stat_result:
         """Only of a name that is still the link, with the same bytes: then nothing is lost with it."""
@@ -150,13 +165,8 @@ def _is_the_link(link: Found, own: Found, entry: Entry) -> bool:
     return link.info.st_nlink > 1  # a file of a single name is nobody's link
 
 
-def _refuse_swapped(trash: Trash, entry: Entry, own: Found, place: Place) -> None:
-    """What came out must be what was read: else it goes back in."""
+def _as_read(own: Found, place: Place) -> os.stat_result | None:
+    """What has the name now, where that is the file that was read, as it was. Anything else was saved by somebody, who
+    looks for it there."""
     now = info_of(place.name, dir_fd=place.folder)
-    if now is None or is_unchanged(now, own.info):
-        return
-    try:
-        steps.rename_new(place.name, entry.name, src_fd=place.folder, dst_fd=trash.files)
-    except OSError as error:
-        raise refused(error, gone="TRASH_CHANGED") from None
-    raise Refusal("TRASH_CHANGED", "The file in the trash became another one in the last moment; it stays there.")
+    return now if now is not None and is_unchanged(now, own.info) else None

@@ -41,7 +41,7 @@ class Undoing(TakingOut):
     def _put_back(self, batch: Batch, item: TrashItem) -> Left:
         back = self.putting.put_back(batch.trash(item), entry_of(item), batch.folders(item))
         batch.touch(back.folder)
-        return Left(item, TrashItem.Status.UNDONE, info=back.info, link=back.link)
+        return Left(item, TrashItem.Status.UNDONE, back.code, back.reason, info=back.info, link=back.link)
 
     def _already_back(self, item: TrashItem) -> os.stat_result | None:
         """The file itself, at its place with its bytes; None where that is not so."""

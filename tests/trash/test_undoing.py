@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ from tests.libraries.scans import scan
 from tests.trash.disks import loop_disk
 from tests.trash.on_disk import carried_out, index, item_at, library_on, remove_empty_folders, trash_of, trashed, undone
 from tests.tree import tree
+from trash import steps
 from trash.authorising import ask_undo, pause
+from trash.from_manifest import Told, undo_from
+from trash.making_folders import Folders
+from trash.marking_undone import mark_undone
 from trash.models import Act, RemovedFolder, TrashItem
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("young_files_too")]
@@ -163,6 +168,74 @@ def test_caution_16_a_link_that_became_a_file_of_its_own_is_not_replaced(tmp_pat
     undone(all=True)
     assert told(item_at("old/b.jpg")) == ("trashed", "PLACE_TAKEN")
     assert place.stat() == before
+
+
+def _saved_anew(place: Path) -> None:
+    new = place.with_name("new")
+    new.write_bytes(b"newest of all")
+    new.rename(place)
+
+
+def _edited(place: Path) -> None:
+    place.write_bytes(b"newest of all")
+
+
+def _taken_away(place: Path) -> None:
+    place.unlink()
+
+
+@pytest.mark.parametrize("way", ["records", "manifest"])
+@pytest.mark.parametrize("happened", [_saved_anew, _edited, _taken_away])
+def test_what_is_saved_the_moment_a_file_is_back_stays_at_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happened: Callable[[Path], None], way: str
+) -> None:
+    root = tmp_path / "photos"
+    library_on(root, TWO)
+    trashed(planned())
+    item, move = item_at("old/b.jpg"), steps.rename_new
+
+    def used_at_once(*names: Any, **folders: Any) -> None:
+        move(*names, **folders)
+        happened(root / "old/b.jpg")
+
+    monkeypatch.setattr(steps, "rename_new", used_at_once)
+    if way == "records":
+        act = undone(all=True)
+        assert (act.status, act.done_count, act.skipped_count) == ("completed", 1, 0)
+    else:
+
+        def mark(key: str, back: list[Told]) -> None:
+            mark_undone(key, back, actor="ada")
+
+        (back,) = undo_from(os.fsencode(trash_of(root)), mark)
+        assert (back.is_undone, back.code) == (True, "VICTIM_CHANGED")
+    there = [path.read_bytes() for path in (root / "old").iterdir()]
+    assert there == ([] if happened is _taken_away else [b"newest of all"])
+    assert not trash_of(root).exists(), "nothing is stuck there"
+    assert told(item) == ("undone", "VICTIM_CHANGED")
+    assert "What is there now is left as it is" in item.reason
+    assert LibraryFile.objects.get(relative_path="old/b.jpg").is_missing, "nobody has read what is there now"
+
+
+def test_what_takes_its_name_in_the_trash_before_the_move_stays_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "photos"
+    library_on(root, TWO)
+    trashed(planned())
+    item, opened = item_at("old/b.jpg"), Folders.open
+    file = trash_of(root) / item.act.key / "files" / str(item.plan_file_id)
+
+    def swapped(folders: Folders, folder: bytes) -> int:
+        (tmp_path / "other").write_bytes(b"eno")
+        (tmp_path / "other").rename(file)
+        return opened(folders, folder)
+
+    monkeypatch.setattr(Folders, "open", swapped)
+    undone(all=True)
+    assert told(item) == ("trashed", "TRASH_CHANGED")
+    assert file.read_bytes() == b"eno"
+    assert not (root / "old/b.jpg").exists()
 
 
 # --- Caution 17 ---------------------------------------------------------------------------------------------

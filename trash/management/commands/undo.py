@@ -92,7 +92,7 @@ class Command(BaseCommand):
                 told.append(each)
                 if not as_json:
                     shown = to_display(to_text(each.path)) or os.fsdecode(each.name)
-                    sign, why = ("+", "") if each.is_undone else ("!", f": {each.reason} ({each.code})")
+                    sign, why = "+" if each.is_undone else "!", f": {each.reason} ({each.code})" if each.code else ""
                     self.stdout.write(f"{sign} {shown}{why}")
         except BadTrash as error:
             raise CommandError(str(error)) from None
