@@ -27,7 +27,7 @@ from trash.models import Act, TrashItem
 from trash.moving import Place as At
 from trash.moving import Seen
 from trash.noting_strays import note_strays
-from trash.planned import DELETED, TRASHED, Done, Kept, Linked, Planned
+from trash.planned import DELETED, SKIPPED, TRASHED, Done, Kept, Linked, Planned
 from trash.proving import Found, is_same_file, open_name
 from trash.refusing import Refusal
 from trash.strays import with_stray
@@ -38,6 +38,10 @@ PORTION = 500
 NOBODY_SAW = (
     "Whoever was to remove it for good died, and neither the file nor its place in the trash is there: it was removed,"
     " or somebody has moved it since."
+)
+NOBODY_KNOWS = (
+    "Whoever was to remove it for good died, and what has its name by now is not the file of the plan: that was removed"
+    " before this was saved, or this took its place. What is there is left as it is."
 )
 
 
@@ -199,9 +203,7 @@ class _Looking:
         if row.plan_file.action == Action.HARDLINK:
             return self._settle_link(row, at, trash, name, seen)
         if seen.in_trash is None:
-            # Removed for good, or never touched; then its name is there, unless somebody has moved it since.
-            is_deleted = row.plan_file.action == Action.DELETE and seen.at_place is None
-            return Done(_planned(row), DELETED, "VICTIM_GONE", NOBODY_SAW) if is_deleted else UNTOUCHED
+            return _removed(row, seen.at_place) if row.plan_file.action == Action.DELETE else UNTOUCHED
         if _is_same(seen):
             steps.unlink(name, dir_fd=trash.files)  # it was being moved back, by a link
             return UNTOUCHED
@@ -283,6 +285,16 @@ def _without_folder(row: TrashItem, in_trash: os.stat_result) -> Done:
     if _is_as_planned(in_trash, row.plan_file):
         return Done(_planned(row), TRASHED)
     return Done(_planned(row), TRASHED, "VICTIM_CHANGED", "Its folder is gone; what lies in the trash is another file.")
+
+
+def _removed(row: TrashItem, at_place: os.stat_result | None) -> Outcome:
+    """Removed for good, or never touched: then its name is there, unless somebody has moved it since or saved something
+    else under it. An inode's number does not tell: the next new file may get it."""
+    if at_place is None:
+        return Done(_planned(row), DELETED, "VICTIM_GONE", NOBODY_SAW)
+    if _is_as_planned(at_place, row.plan_file):
+        return UNTOUCHED
+    return Done(_planned(row), SKIPPED, "VICTIM_CHANGED", NOBODY_KNOWS)
 
 
 def _put_back(row: TrashItem, at: At | None, trash: Trash, name: bytes, *, is_other: bool) -> Outcome:

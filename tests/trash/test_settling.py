@@ -21,6 +21,7 @@ from trash.folders import Trash
 from trash.locking import Held
 from trash.models import Act, TrashItem
 from trash.proof_reading import open_proof
+from trash.settling_intended import NOBODY_KNOWS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("everything_allowed")]
 TREE = {"a": b"one", "b/copy": b"one"}
@@ -206,6 +207,31 @@ def test_what_somebody_moved_after_a_crash_is_not_told_as_compared(tmp_path: Pat
     with open_proof(act) as file:
         line = json.loads(file.read().splitlines()[1])
     assert (line["done"], line["reason_code"], line["compared"]) == ("deleted", "VICTIM_GONE", False)
+
+
+@pytest.mark.parametrize("how", ["saved anew", "edited"])
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_has_the_name_of_a_file_that_was_to_be_deleted_is_left_and_the_doubt_is_told(
+    tmp_path: Path, is_over: bool, how: str
+) -> None:
+    """Nothing tells whether it was removed before: a new file may even have its inode's number."""
+    root = tmp_path / "photos"
+    act, _ = left_open(root, "delete")
+    if how == "saved anew":
+        (root / "b/copy").unlink()
+    (root / "b/copy").write_bytes(b"newer")
+    if is_over:
+        act = ended(act)
+    else:
+        settling.settle_all()
+        factories.expire(Job.objects.get(pk=act.job_id))
+        Job.objects.recover()
+        act = carry_out(act)
+    row = items(act)["b/copy"]
+    assert (act.done_count, act.skipped_count) == (0, 1)
+    assert (row.status, row.reason_code, row.reason) == ("skipped", "VICTIM_CHANGED", NOBODY_KNOWS)
+    assert contents(root) == {"a": b"one", "b/copy": b"newer"}
+    assert Plan.objects.get(acts=act).status == "ready"
 
 
 def test_half_a_link_is_taken_away_and_a_whole_one_is_told(tmp_path: Path) -> None:
