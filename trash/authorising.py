@@ -21,7 +21,7 @@ from django.utils.translation import ngettext
 
 from database.clock import SecondsFromNow
 from database.durable import durable_transaction
-from duplicates.models import Plan
+from duplicates.models import Plan, PlanFile
 from jobs import deciding
 from jobs.doorbell import ring
 from jobs.errors import Refused as JobRefused
@@ -80,6 +80,10 @@ def _ready(plan_id: int, typed: int | str, seen: str) -> Plan:
     )
     if not changed:
         raise Refused(_("Somebody else changed this plan at this moment. Read it again."))
+    # From here on the rows are frozen, and it is by them that files go.
+    rows = PlanFile.objects.filter(plan=plan, role=PlanFile.Role.REMOVE, is_out=False).count()
+    if rows != plan.remove_count:
+        raise Refused(_unlike_its_files(plan, rows))
     return plan
 
 
@@ -115,6 +119,15 @@ def _wrong_number(plan: Plan) -> str:
         plan.remove_count,
     )
     return words % {"count": f"{plan.remove_count:,}"}
+
+
+def _unlike_its_files(plan: Plan, rows: int) -> str:
+    words = ngettext(
+        "The plan says %(said)s, and has %(count)s file to act on: that is wrong. Nothing was done. Plan again.",
+        "The plan says %(said)s, and has %(count)s files to act on: that is wrong. Nothing was done. Plan again.",
+        rows,
+    )
+    return words % {"said": f"{plan.remove_count:,}", "count": f"{rows:,}"}
 
 
 def _number(typed: int | str) -> int | None:

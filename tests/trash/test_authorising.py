@@ -118,6 +118,17 @@ def test_a_plan_from_which_files_were_taken_out_has_another_number() -> None:
     assert authorising.authorise(plan.pk, 1, actor="anna").file_count == 1
 
 
+@pytest.mark.parametrize("said", [1, 3])
+def test_a_plan_whose_figures_are_not_those_of_its_files_is_refused(said: int) -> None:
+    """By the number alone a person would let other files go than those that were counted."""
+    allow()
+    plan = two_copies()
+    Plan.objects.filter(pk=plan.pk).update(remove_count=said)
+    with pytest.raises(Refused, match=f"The plan says {said}, and has 2 files to act on"):
+        authorising.authorise(plan.pk, said, actor="anna")
+    assert nothing_was_authorised(plan)
+
+
 def test_a_plan_in_which_nothing_goes_is_refused() -> None:
     allow()
     plan = two_copies()
