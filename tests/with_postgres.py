@@ -16,10 +16,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 USER = "dedupfs_tests"
+#: PostgreSQL refuses to run as root: then it runs as the first of these. Debian's package brings `postgres`; binaries
+#: that came in another way (an image, a copy) have no user of their own.
+SERVER_USERS = ("postgres", "nobody")
 
 
 def find_server() -> Path:
@@ -31,11 +34,20 @@ def find_server() -> Path:
     return found.parent
 
 
+def server_user() -> pwd.struct_passwd:
+    for name in SERVER_USERS:
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
+    sys.exit(
+        f"PostgreSQL's server refuses to run as root, and there is no user to run it as ({' or '.join(SERVER_USERS)})."
+        " Make one (on Debian: adduser --system postgres), or run this as somebody else."
+    )
+
+
 def as_server_user(command: list[str]) -> list[str]:
-    """PostgreSQL refuses to run as root; Debian's package brings the user `postgres`."""
     if os.getuid() != 0:
         return command
-    return ["runuser", "-u", "postgres", "--", *command]
+    return ["runuser", "-u", server_user().pw_name, "--", *command]
 
 
 def free_port() -> int:
@@ -54,7 +66,7 @@ def postgres() -> Iterator[str]:
     binaries = find_server()
     folder = Path(tempfile.mkdtemp(prefix="dedupfs-postgres-"))
     if os.getuid() == 0:
-        account = pwd.getpwnam("postgres")
+        account = server_user()
         os.chown(folder, account.pw_uid, account.pw_gid)
     port = free_port()
     data, log = folder / "data", folder / "log"
