@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 
 from jobs.models import Job
 from libraries.following import describe
@@ -21,6 +22,7 @@ from tests.tree import tree
 from tests.waiting import until
 
 pytestmark = pytest.mark.django_db
+BIG = b"b" * 100_000
 
 
 def run(*arguments: str) -> str:
@@ -51,8 +53,7 @@ def test_without_any_library_it_says_how_to_add_one() -> None:
 
 
 def test_now_scans_and_hashes_in_this_process(tmp_path: Path) -> None:
-    big = b"b" * 100_000
-    library = library_at(tree(tmp_path, {"a": b"1", "x": big, "y": big}))
+    library = library_at(tree(tmp_path, {"a": b"1", "x": BIG, "y": BIG}))
     assert "photos: completed; 3 files seen, 3 new" in run("--now", "photos")
     assert present(library) == {b"a", b"x", b"y"}
     assert set(Job.objects.values_list("kind", "status")) == {("scan", "completed"), ("hash", "completed")}
@@ -73,6 +74,42 @@ def test_now_refuses_a_paused_library(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="The library photos is paused"):
         run("--now", "photos")
     assert not Job.objects.exists()
+
+
+def test_now_goes_on_where_a_library_is_refused_and_tells_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is paused, one is removed while another is scanned."""
+    library_at(tmp_path / "nowhere", "gone")
+    library_at(tree(tmp_path / "paused", {"a": b"1"}), "paused", is_paused=True)
+    first = library_at(tree(tmp_path / "first", {"x": BIG, "y": BIG}), "first")
+    removed = library_at(tree(tmp_path / "removed", {"a": b"1"}), "removed")
+    last = library_at(tree(tmp_path / "last", {"a": b"1"}), "last")
+
+    def remove(point: str) -> None:
+        if point == "scan_settled":
+            LibraryRoot.objects.filter(pk=removed.pk).update(is_paused=True, removing_at=Now())
+
+    monkeypatch.setattr("libraries.scanning.reach", remove)
+    with pytest.raises(CommandError) as refused:
+        run("--now", "gone", "paused", "first", "removed", "last")
+    said = str(refused.value).splitlines()
+    assert [line.split(":")[0] for line in said] == ["gone", "paused", "removed"]
+    assert "The library paused is paused" in said[1]
+    assert "There is no library" in said[2]
+    assert (present(first), present(last)) == ({b"x", b"y"}, {b"a"})
+    assert first.files.filter(needs_hash=False).count() == 2, "and it hashed"
+    assert set(ScanRequest.objects.values_list("library__name", flat=True)) == {"gone", "first", "last"}
+
+
+def test_what_is_refused_keeps_nothing_else_out_of_the_queue(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        library_at(tmp_path / name, name, is_paused=name == "two")
+    out = StringIO()
+    with pytest.raises(CommandError, match=r"^two: The library two is paused"):
+        call_command("scan", "one", "two", "three", stdout=out)
+    assert set(ScanRequest.objects.values_list("library__name", flat=True)) == {"one", "three"}
+    assert [line.split(":")[0] for line in out.getvalue().splitlines()] == ["one", "three"]
 
 
 def test_now_takes_over_what_waits_for_this_library(tmp_path: Path) -> None:

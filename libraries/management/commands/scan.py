@@ -46,8 +46,6 @@ class Command(PreparedCommand):
                 self._scan_here(libraries, accept_missing=accept_missing)
             else:
                 self._submit(libraries, wait=wait, accept_missing=accept_missing)
-        except LibrariesError as error:
-            raise CommandError(str(error)) from None
         except KeyboardInterrupt:
             raise CommandError("Stopped. What was stored stays; the next scan goes on from there.") from None
 
@@ -56,12 +54,19 @@ class Command(PreparedCommand):
         from libraries.queueing import submit
 
         high = ScanRequest.Priority.HIGH
-        requests = [submit(each.pk, high, actor=actor(), accept_missing=accept_missing) for each in libraries]
-        for library, request in zip(libraries, requests, strict=True):
+        requests: list[ScanRequest] = []
+        failed: list[str] = []
+        for library in libraries:
+            try:
+                request = submit(library.pk, high, actor=actor(), accept_missing=accept_missing)
+            except LibrariesError as refusal:
+                failed.append(_of(library, refusal))
+                continue
+            requests.append(request)
             self.stdout.write(f"{to_display(library.name)}: scan request {request.pk} is {request.status}")
         if wait:
-            failed = [self._follow(request) for request in requests]
-            _complain(list(filter(None, failed)))
+            failed += filter(None, [self._follow(request) for request in requests])
+        _complain(failed)
 
     def _follow(self, request: ScanRequest) -> str | None:
         """Show one request until it ends; return what went wrong."""
@@ -72,7 +77,7 @@ class Command(PreparedCommand):
             line.show(request)
         line.clear()
         self.stdout.write(_result(request))
-        return None if request.status == "completed" else f"{request.library.name}: {request.error or request.status}"
+        return None if request.status == "completed" else _of(request.library, request.error or request.status)
 
     # --- In this process ----------------------------------------------------------------------------------
     def _scan_here(self, libraries: list[LibraryRoot], *, accept_missing: bool) -> None:
@@ -81,23 +86,36 @@ class Command(PreparedCommand):
             self._scan_and_hash(libraries, accept_missing=accept_missing)
 
     def _scan_and_hash(self, libraries: list[LibraryRoot], *, accept_missing: bool) -> None:
-        from libraries.running_now import hash_now, scan_now
+        from libraries.running_now import scan_now
 
         # What is loaded by now stays: the collector need not look at it again and again, nor at the very end.
         gc.freeze()
         stopping.listen()
-        failed = []
+        failed, has_scanned = [], False
         for library in libraries:
-            job = scan_now(library, actor=actor(), accept_missing=accept_missing)
+            try:
+                job = scan_now(library, actor=actor(), accept_missing=accept_missing)
+            except LibrariesError as refusal:
+                failed.append(_of(library, refusal))
+                continue
+            has_scanned = True
             request = ScanRequest.objects.select_related("library").get(job=job)
             self.stdout.write(_result(request))
             if job.status != Job.Status.COMPLETED:
-                failed.append(f"{library.name}: {job.error_message or job.status}")
-        if not stopping.is_requested():
-            job = hash_now(actor=actor())
-            if job.status != Job.Status.COMPLETED:
-                failed.append(f"Hashing: {job.error_message or job.status}")
+                failed.append(_of(library, job.error_message or job.status))
+        if has_scanned and not stopping.is_requested():
+            failed += self._hash_here()
         _complain(failed)
+
+    def _hash_here(self) -> list[str]:
+        """What went wrong, if anything."""
+        from libraries.running_now import hash_now
+
+        try:
+            job = hash_now(actor=actor())
+        except LibrariesError as refusal:
+            return [f"Hashing: {refusal}"]
+        return [] if job.status == Job.Status.COMPLETED else [f"Hashing: {job.error_message or job.status}"]
 
 
 def _chosen(names: list[str]) -> list[LibraryRoot]:
@@ -113,6 +131,10 @@ def _chosen(names: list[str]) -> list[LibraryRoot]:
         there = ", ".join(kept.values_list("name", flat=True)) or "none yet"
         raise CommandError(f"There is no library called {', '.join(unknown)}. There is: {there}.")
     return [found[name] for name in dict.fromkeys(names)]
+
+
+def _of(library: LibraryRoot, problem: object) -> str:
+    return f"{to_display(library.name)}: {problem}"
 
 
 def _result(request: ScanRequest) -> str:
