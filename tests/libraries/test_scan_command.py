@@ -7,11 +7,13 @@ import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
+from threading import Event
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 
+from jobs import stopping
 from jobs.models import Job
 from libraries.following import describe
 from libraries.models import LibraryRoot, ScanRequest
@@ -160,9 +162,12 @@ def test_wait_fails_where_the_scan_failed(tmp_path: Path, start_consumer: Consum
         run("--wait")
 
 
-def test_ctrl_c_lets_the_batch_end_and_gives_the_rest_back(tmp_path: Path, child_environment: dict[str, str]) -> None:
-    tree(tmp_path, {f"{number}": b"x" * 60_000 for number in range(20)})
-    library_at(tmp_path, read_bytes_per_second=20_000)
+def test_ctrl_c_lets_the_batch_end_and_gives_only_what_began_back(
+    tmp_path: Path, child_environment: dict[str, str]
+) -> None:
+    for name in ("first", "second", "third"):
+        tree(tmp_path / name, {f"{number}": b"x" * 60_000 for number in range(20)})
+        library_at(tmp_path / name, name, read_bytes_per_second=20_000)
     command = [sys.executable, str(ROOT / "manage.py"), "scan", "--now"]
     with subprocess.Popen(command, env=child_environment, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: Job.objects.filter(status="running").exists(), "the scan to begin")
@@ -171,7 +176,26 @@ def test_ctrl_c_lets_the_batch_end_and_gives_the_rest_back(tmp_path: Path, child
         _, said = process.communicate(timeout=120)
     assert process.returncode == 1, said
     assert Job.objects.get().status == "retryable"
-    assert ScanRequest.objects.get().status == "pending"
+    assert list(ScanRequest.objects.values_list("library__name", "status")) == [("first", "pending")]
+    assert "Not begun: second, third" in said
+    assert "the next scan goes on from there" in said
+
+
+def test_ctrl_c_between_two_libraries_is_an_error_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was given back, but somebody waits for the second one and for hashing."""
+    for name in ("first", "second"):
+        library_at(tree(tmp_path / name, {"x": BIG}), name)
+
+    def stop(point: str) -> None:
+        if point == "scan_settled":
+            stopping.request()
+
+    monkeypatch.setattr(stopping, "_requested", Event())
+    monkeypatch.setattr("libraries.scanning.reach", stop)
+    with pytest.raises(CommandError, match=r"^Not begun: second\nStopped"):
+        run("--now")
+    assert list(Job.objects.values_list("kind", "status")) == [("scan", "completed")]
+    assert list(ScanRequest.objects.values_list("library__name", "status")) == [("first", "completed")]
 
 
 def test_the_line_tells_how_far_it_is() -> None:

@@ -20,6 +20,7 @@ from libraries.names import to_display
 from libraries.readers import kept_readers
 
 POLL_SECONDS = 0.5
+STOPPED = "Stopped. What was stored stays; the next scan goes on from there."
 
 
 class Command(PreparedCommand):
@@ -47,7 +48,7 @@ class Command(PreparedCommand):
             else:
                 self._submit(libraries, wait=wait, accept_missing=accept_missing)
         except KeyboardInterrupt:
-            raise CommandError("Stopped. What was stored stays; the next scan goes on from there.") from None
+            raise CommandError(STOPPED) from None
 
     # --- In the queue -------------------------------------------------------------------------------------
     def _submit(self, libraries: list[LibraryRoot], *, wait: bool, accept_missing: bool) -> None:
@@ -92,7 +93,10 @@ class Command(PreparedCommand):
         gc.freeze()
         stopping.listen()
         failed, has_scanned = [], False
-        for library in libraries:
+        for number, library in enumerate(libraries):
+            if stopping.is_requested():
+                failed.append(_not_begun(libraries[number:]))
+                break
             try:
                 job = scan_now(library, actor=actor(), accept_missing=accept_missing)
             except LibrariesError as refusal:
@@ -103,7 +107,9 @@ class Command(PreparedCommand):
             self.stdout.write(_result(request))
             if job.status != Job.Status.COMPLETED:
                 failed.append(_of(library, job.error_message or job.status))
-        if has_scanned and not stopping.is_requested():
+        if stopping.is_requested():
+            failed.append(STOPPED)
+        elif has_scanned:
             failed += self._hash_here()
         _complain(failed)
 
@@ -135,6 +141,10 @@ def _chosen(names: list[str]) -> list[LibraryRoot]:
 
 def _of(library: LibraryRoot, problem: object) -> str:
     return f"{to_display(library.name)}: {problem}"
+
+
+def _not_begun(libraries: list[LibraryRoot]) -> str:
+    return f"Not begun: {', '.join(to_display(each.name) for each in libraries)}"
 
 
 def _result(request: ScanRequest) -> str:
