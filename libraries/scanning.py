@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError, InterfaceError
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Greatest, Now
 
@@ -19,6 +21,7 @@ from database.crash_points import reach
 from database.routing import EXECUTOR
 from jobs.budgets import Meter
 from jobs.collecting import little_collected
+from jobs.errors import LeaseLost
 from jobs.executing import Outcome
 from jobs.models import Job
 from jobs.working import Work
@@ -135,6 +138,9 @@ class LibraryScan:
             self._settle()
         except (mount_guard.NotTheSame, GoneTooMany) as problem:
             self._fail(problem)
+            raise
+        except Exception:
+            self._break_off()
             raise
 
     # --- Walking ------------------------------------------------------------------------------------------
@@ -378,9 +384,7 @@ class LibraryScan:
     def _open_session(self) -> ScanSession:
         sessions = ScanSession.objects.using(EXECUTOR)
         with self.work.fenced("scan"):
-            sessions.filter(library=self.library, status="running").update(
-                status="failed", finished_at=Now(), error_message="The scan was interrupted.", updated_at=Now()
-            )
+            self._end_running()
             return sessions.create(library=self.library, job=self.work.row)
 
     def _settle(self) -> None:
@@ -428,6 +432,17 @@ class LibraryScan:
             self._close("failed", str(problem))
             self._forget_old_errors()
             self._write_state(**found)
+
+    def _break_off(self) -> None:
+        """Nobody goes on with this session: the next try has one of its own. Where the claim is lost, or nothing can be
+        written, it is ended by that one or by policy (`watching.close_orphaned_sessions`)."""
+        with suppress(LeaseLost, DatabaseError, InterfaceError), self.work.fenced("scan"):
+            self._end_running()
+
+    def _end_running(self) -> None:
+        """This library's session that nobody goes on with: of this try, or of one that was killed."""
+        running = ScanSession.objects.using(EXECUTOR).filter(library=self.library, status="running")
+        running.update(status="failed", finished_at=Now(), error_message="The scan was interrupted.", updated_at=Now())
 
     def _close(self, status: str, message: str | None) -> None:
         ScanSession.objects.using(EXECUTOR).filter(pk=self.session.pk).update(

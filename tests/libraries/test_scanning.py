@@ -7,15 +7,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from blake3 import blake3
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import QuerySet
 from pytest_django import Settings
 
 from database.objects import drift
+from jobs import stopping
 from jobs.models import Job
 from libraries import scanning
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
@@ -488,6 +490,42 @@ def test_what_a_scan_holds_is_refused_once_its_job_is_cancelled(tmp_path: Path) 
     assert crash_points.reach is not cancelled
     assert not LibraryFile.objects.exists()
     assert ScanRequest.objects.get().status == "cancelled"
+
+
+@pytest.mark.parametrize("point", ["scan_opened", "scan_stored"])
+def test_a_scan_that_is_stopped_ends_its_session_and_the_next_try_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings, point: str
+) -> None:
+    settings.SCAN_BATCH_FILES = 1
+    monkeypatch.setattr("libraries.walking.FIRST_FILES", 1)
+    library = library_at(tree(tmp_path, {f"{n}/{n}": b"%d" % n for n in range(9)}))
+    monkeypatch.setattr(stopping, "_requested", Event())
+    with monkeypatch.context() as patch:
+        patch.setattr("libraries.scanning.reach", lambda name: stopping.request() if name == point else None)
+        assert scan(library).status == "retryable"
+    session = ScanSession.objects.get()
+    assert (session.status, session.error_message) == ("failed", "The scan was interrupted.")
+    assert session.finished_at is not None
+    stopping._requested.clear()
+    assert scan(library).status == "completed"
+    assert list(ScanSession.objects.order_by("id").values_list("status", flat=True)) == ["failed", "succeeded"]
+    assert len(present(library)) == 9
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(OperationalError("database or disk is full"), "retryable"), (ValueError("a fault of ours"), "failed")],
+)
+def test_a_scan_that_breaks_off_leaves_no_session_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, status: str
+) -> None:
+    def fail(name: str) -> None:
+        if name == "scan_walked":
+            raise error
+
+    monkeypatch.setattr("libraries.scanning.reach", fail)
+    assert scan(library_at(tree(tmp_path, {"a": b"1"}))).status == status
+    assert ScanSession.objects.get().status == "failed"
 
 
 def test_a_budget_is_charged_with_what_was_read(tmp_path: Path) -> None:
