@@ -40,7 +40,7 @@ def _lease(library: LibraryRoot, actor: str, *, accept_missing: bool) -> Lease[J
     with transaction.atomic():
         request = _request_of(library, actor, accept_missing=accept_missing)
         lease = None if request.job_id else _start(request, actor)
-    return lease or _claim(request)
+    return lease or _claim(request.job_id)
 
 
 def _start(request: ScanRequest, actor: str) -> Lease[Job]:
@@ -52,21 +52,27 @@ def _start(request: ScanRequest, actor: str) -> Lease[Job]:
     return lease
 
 
-def _claim(request: ScanRequest) -> Lease[Job]:
-    """The request has a job already, that nobody carries out: it waits, or lost its worker."""
+def _claim(job_id: str | None) -> Lease[Job]:
+    """There is a job already, that nobody carries out: it waits, or was given back."""
     try:
         with transaction.atomic():
-            Job.objects.filter(pk=request.job_id, status="retryable").update(status="pending", updated_at=Now())
+            Job.objects.filter(pk=job_id, status="retryable").update(status="pending", updated_at=Now())
     except IntegrityError:
         raise Refused(_held_by()) from None
-    lease = Job.objects.filter(pk=request.job_id).claim(worker_name())
+    lease = Job.objects.filter(pk=job_id).claim(worker_name())
     if lease is None:
         raise Refused(_held_by())
     return lease
 
 
 def hash_now(*, actor: str) -> Job:
-    """Hash in this process whatever is due; return the job as it ended."""
+    """Hash in this process whatever is due, by the job that waits or was given back if there is one; return it as it
+    ended."""
+    waiting = Job.objects.filter(kind=Job.Kind.HASH, status__in=("pending", "retryable"))
+    # One that is pending has the turn.
+    job_id = waiting.order_by("status", "created_at", "id").values_list("pk", flat=True).first()
+    if job_id is not None:
+        return _carry_out(_claim(job_id))
     with transaction.atomic():
         lease = _running_job(Job.Kind.HASH, {}, actor)
     return _carry_out(lease)

@@ -14,6 +14,7 @@ from jobs.executing import drain
 from jobs.models import Job
 from libraries import hash_deciding, hash_reading
 from libraries.candidates import Bounds
+from libraries.errors import Refused
 from libraries.models import HashRun, HashState, LibraryFile, LibraryRoot, ScanRequest
 from libraries.names import to_text
 from libraries.queueing import promote
@@ -304,3 +305,24 @@ def test_a_paused_job_reads_nothing(tmp_path: Path) -> None:
     hash_deciding.pause(actor="vera")
     assert hash_now(actor="test").error_code == "PAUSED"
     assert hashed() == set()
+
+
+# --- In this process --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("status", ["retryable", "pending"])
+def test_hashing_here_takes_up_the_job_that_was_given_back(tmp_path: Path, status: str) -> None:
+    """Whether a consumer would have put it back meanwhile or not."""
+    indexed(tree(tmp_path, FILES))
+    given_back = factories.pending_job("hash", status=status, error_code="WORKER_STOPPED", error_message="stopped")
+    job = hash_all()
+    assert (job.pk, job.error_code) == (given_back.pk, None)
+    assert Job.objects.count() == 1
+    assert hashed() == set(FILES)
+
+
+def test_hashing_here_does_not_take_the_job_of_one_that_lives(tmp_path: Path) -> None:
+    indexed(tree(tmp_path, FILES))
+    running, _ = factories.running_job("hash")
+    factories.pending_job("hash", status="retryable")
+    with pytest.raises(Refused, match=f"The hash job {running.pk} has the turn"):
+        hash_now(actor="test")
+    assert set(Job.objects.values_list("status", flat=True)) == {"running", "retryable"}
