@@ -198,8 +198,15 @@ class Hasher:
         if rows:
             reach("hash_claimed")
             self.hands.advance(rows[0].path)
-            self._sort_in(rows, search.found_by)
+            self._sort_in(self._still_there(rows), search.found_by)
         return len(rows)
+
+    def _still_there(self, rows: list[Candidate]) -> list[Candidate]:
+        """Without those of a library that somebody removed between the claim and the look."""
+        gone = [row.id for row in rows if row.library_id not in self._libraries]
+        if gone:
+            self.claims.let_go(gone)
+        return [row for row in rows if row.library_id in self._libraries]
 
     def _look_at_libraries(self) -> None:
         """Their paths, wishes and budgets, as they are now: a changed budget is kept at once."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from blake3 import blake3
+from django.db.models.functions import Now
 
 from database.clock import SecondsFromNow
 from jobs.executing import drain
@@ -298,6 +299,23 @@ def test_pause_and_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert job.status == "completed"
     events = LogbookEvent.objects.about("hash_states", "1").exclude(actor=None)
     assert list(events.values_list("event_type", "actor")) == [("paused", "vera"), ("resumed", "vera")]
+
+
+def test_a_library_that_is_removed_between_claim_and_look_fails_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed(tree(tmp_path / "kept", FILES), "kept")
+    removed = indexed(tree(tmp_path / "removed", FILES), "removed")
+    look = hash_reading.Hasher._look_at_libraries
+
+    def remove_then_look(hasher: hash_reading.Hasher) -> None:
+        LibraryRoot.objects.filter(pk=removed.pk).update(is_paused=True, removing_at=Now())
+        look(hasher)
+
+    monkeypatch.setattr(hash_reading.Hasher, "_look_at_libraries", remove_then_look)
+    hash_all()
+    assert set(LibraryFile.objects.filter(needs_hash=False).values_list("library__name", flat=True)) == {"kept"}
+    assert hashed() == set(FILES)
 
 
 def test_a_paused_job_reads_nothing(tmp_path: Path) -> None:
