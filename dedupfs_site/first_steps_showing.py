@@ -137,7 +137,7 @@ def _progress(row: ShownLibrary | None, hostnames: dict[str, str]) -> Progress |
         return None
     last_scan = ScanSession.objects.filter(library=row.library).order_by("-id").first()
     is_paused = read_hash_state().is_paused
-    return Progress(row, read_slot(hostnames), last_scan, queueing.hashing_is_due(), is_paused)
+    return Progress(row, read_slot(hostnames), last_scan, queueing.hashing_waits(), is_paused)
 
 
 def _steps(progress: Progress | None, groups: list[ShownGroup]) -> list[Step]:

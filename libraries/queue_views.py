@@ -45,7 +45,7 @@ def _queue() -> dict[str, Any]:
     pending = queueing.pending().select_related("library", "job").annotate(now=Now())
     waiting = [each for each in in_line(pending) if not holds_slot(each.request)]
     history = queueing.history_page(None, FIRST_ROWS)
-    hash_waits = (slot is None or slot.is_scan) and queueing.hashing_is_due()
+    hash_waits = (slot is None or slot.is_scan) and queueing.hashing_waits()
     return {
         "slot": slot,
         "hashing": hashing,

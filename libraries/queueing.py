@@ -15,7 +15,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
@@ -223,6 +223,12 @@ def goes_before_hashing(using: str = POLICY) -> bool:
     return manual.exists() or _direct_scans().using(using).exists()
 
 
+def hashing_waits() -> bool:
+    """Whether hashing gets the slot when its turn comes: to begin, or to go on with a job that was given back."""
+    is_paused = Exists(HashState.objects.filter(pk=1, is_paused=True))
+    return hashing_is_due() or _given_back().filter(~is_paused).exists()
+
+
 def hashing_is_due() -> bool:
     """Whether there is something to hash and nobody has paused it."""
     state = HashState.objects.filter(pk=1).first()
@@ -250,11 +256,15 @@ def _manual_turn() -> Turn | None:
 def _hash_turn() -> Turn | None:
     if HashState.objects.filter(pk=1, is_paused=True).exists():
         return None
-    given_back = Job.objects.filter(deciding.may_go_on(), kind=Job.Kind.HASH).order_by("created_at", "id").first()
+    given_back = _given_back().order_by("created_at", "id").first()
     if given_back is not None:
         return partial(_put_back, given_back.pk)
     is_wanted = is_handled(Job.Kind.HASH) and hashing_is_due()
     return _start_hashing if is_wanted and not _has_hash_job() else None
+
+
+def _given_back() -> QuerySet[Job]:
+    return Job.objects.filter(deciding.may_go_on(), kind=Job.Kind.HASH)
 
 
 def _has_hash_job() -> bool:

@@ -105,6 +105,21 @@ def test_queue_shows_what_waits_in_its_order_with_hashing_in_its_place(viewer: C
     assert "slot" not in waiting
 
 
+def test_hashing_that_gave_way_waits_though_nothing_new_is_due(viewer: Client) -> None:
+    """As after a change of algorithm: nothing asked for it but the setting."""
+    state = HashState.objects.create(pk=1, switching_to="sha256")
+    given_back = factories.pending_job("hash", status="retryable", error_code="GAVE_WAY", attempts=99)
+    ask("photos")
+    html = queue_of(viewer)
+    assert re.search("Waiting 1 .* 1 Hashing", part_of(html, "waiting-name"))
+    assert "Due: it begins when its turn comes" in part_of(html, "hashing-name")
+    HashState.objects.filter(pk=state.pk).update(is_paused=True)
+    assert "Nothing waits" in part_of(queue_of(viewer), "waiting-name")
+    HashState.objects.filter(pk=state.pk).update(is_paused=False)
+    Job.objects.filter(pk=given_back.pk).update(error_code="WORKER_FAILURE")
+    assert "Nothing waits to be hashed" in queue_of(viewer), "its attempts are used up"
+
+
 def test_a_paused_library_s_request_keeps_its_row_and_has_no_place(viewer: Client) -> None:
     ask("slot")
     request = ask("photos")
@@ -220,7 +235,7 @@ def test_queue_costs_the_same_number_of_queries_for_3_and_30_libraries(
 
     make(3)
     queue_of(operator)
-    with django_assert_num_queries(10) as counted:
+    with django_assert_num_queries(11) as counted:
         queue_of(operator)
     make(30)
     with django_assert_num_queries(len(counted)):
