@@ -54,6 +54,8 @@ LAST_BATCH_SHARE = 40
 COMPARED_FILES = 30_000
 #: Small files that one reader hashes at a time.
 SMALL_UNIT = 500
+#: How often it is asked for the library's budget.
+ASK_SECONDS = 1.0
 
 
 @dataclass
@@ -120,7 +122,7 @@ class LibraryScan:
         most = settings.SCAN_BATCH_FILES
         self.most_files = most if self.is_first else min(most, COMPARED_FILES)
         self.batch_files = min(FIRST_BATCH_FILES, self.most_files)
-        self.stored_at = time.monotonic()
+        self.stored_at = self.asked_at = time.monotonic()
 
     def run(self) -> None:
         self.state = self._known_state()
@@ -151,18 +153,19 @@ class LibraryScan:
             self.library.min_size_bytes,
             self.algorithm if self.is_first else None,
         )
-        is_limited = self.library.read_bytes_per_second > 0
-        with ReaderPool(self._readers(), walk.expand, most_answers=1 if is_limited else None) as pool:
+        with ReaderPool(self._readers(), walk.expand, most_answers=1 if self.meter.limit > 0 else None) as pool:
             self.pool = pool
             walk.start(pool)
             self.store.clear()
             # A batch that is stored may find small files to hash, also the last one.
             while pool.in_hand or self._has_rows():
                 self.work.check()
+                self._look_at_budget()
                 if pool.in_hand:
                     self._take(pool.next(timeout=0.5))
                 if self._is_full() or (self._has_rows() and not pool.in_hand):
                     self._store()
+        self.meter.settle()
 
     def _readers(self) -> int:
         """One where a spinning disk takes part, be it inside of the library: a unit of the walk goes down from one disk
@@ -208,12 +211,28 @@ class LibraryScan:
                 self._charge(row[1])
 
     def _charge(self, bytes_read: int) -> None:
-        """Wait until the library's budget has room again; waiting for it is progress."""
-        until = time.monotonic() + self.meter.read(bytes_read)
-        while (left := until - time.monotonic()) > 0:
+        """Wait until the library's budget has room again; waiting for it is progress. A stride at a time: what is not
+        charged yet is paid by a budget that was changed meanwhile."""
+        while bytes_read > 0 and self.meter.limit > 0:
+            some = min(bytes_read, self.meter.stride)
+            bytes_read -= some
+            self._wait(self.meter.read(some))
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and self.meter.limit > 0:
             self.work.check()
             self.work.advance()
+            self._look_at_budget()
             time.sleep(min(left, 0.5))
+
+    def _look_at_budget(self) -> None:
+        """A changed budget is kept at once."""
+        if time.monotonic() - self.asked_at < ASK_SECONDS:
+            return
+        self.asked_at = time.monotonic()
+        library = LibraryRoot.objects.using(EXECUTOR).filter(pk=self.library.pk)
+        self.meter.limit = library.values_list("read_bytes_per_second", flat=True).first() or 0
 
     # --- Storing ------------------------------------------------------------------------------------------
     def _is_full(self) -> bool:

@@ -17,8 +17,9 @@ from django.db.models import QuerySet
 from pytest_django import Settings
 
 from database.objects import drift
-from jobs import stopping
+from jobs import budgets, stopping
 from jobs.models import Job
+from jobs.working import Work
 from libraries import scanning
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.names import to_text
@@ -537,6 +538,56 @@ def test_a_budget_is_charged_with_what_was_read(tmp_path: Path) -> None:
     assert session.finished_at is not None
     busy_ms = bucket.next_available_at_ms - session.started_at.timestamp() * 1000
     assert busy_ms >= 300, "120,000 bytes at 400,000 a second"
+
+
+@pytest.fixture
+def charged(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> list[int]:
+    """What budgets are charged with, while scans take one file at a time and ask for their budget each time."""
+    amounts: list[int] = []
+    charge = budgets.charge
+
+    def note(bucket: str, amount: int, limit: int) -> float:
+        amounts.append(amount)
+        return charge(bucket, amount, limit)
+
+    settings.SCAN_BATCH_FILES = 1
+    monkeypatch.setattr("libraries.walking.FIRST_FILES", 1)
+    monkeypatch.setattr(scanning, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(budgets, "charge", note)
+    return amounts
+
+
+NINE = {f"{number}/{number}": b"%d" % number * 60_000 for number in range(9)}
+
+
+def test_a_budget_that_is_set_during_a_scan_is_charged_with_the_rest_to_the_last_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, charged: list[int]
+) -> None:
+    library = library_at(tree(tmp_path, NINE))
+
+    def limit(point: str) -> None:
+        if point == "scan_stored":
+            LibraryRoot.objects.update(read_bytes_per_second=4_000_000)
+
+    monkeypatch.setattr("libraries.scanning.reach", limit)
+    assert scan(library).status == "completed"
+    assert sum(charged) == 8 * 60_000, "all but the first, though it is less than is charged at a time"
+
+
+def test_a_budget_that_is_lifted_holds_a_scan_up_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, charged: list[int]
+) -> None:
+    library = library_at(tree(tmp_path, NINE), read_bytes_per_second=1_000)
+    advance = Work.advance
+
+    def lift(work: Work[Job], *told: Any, **more: Any) -> None:
+        advance(work, *told, **more)
+        if charged:
+            LibraryRoot.objects.update(read_bytes_per_second=0)
+
+    monkeypatch.setattr(Work, "advance", lift)
+    assert scan(library).status == "completed"
+    assert sum(charged) == 2 * 60_000, "which would take two minutes, and the rest is free"
 
 
 def test_a_tree_that_vanishes_while_it_is_walked_is_told_not_lost(tmp_path: Path) -> None:
