@@ -1,7 +1,8 @@
 """Random trees, links, rules, plans and edits in between, against a model of the tree that gets the same edits and
 knows nothing of DedupFS: every content that the model has is readable somewhere, in a library or in its trash, at every
 moment; and when everything is undone, the tree is the model's, metadata included: that of files, and that of folders
-which went with the last of their files."""
+which went with the last of their files. What was removed for good is no longer the model's, but its content is still
+readable. Files go in one batch or in many, by the hand of an act or without one."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connections, transaction
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -33,10 +35,12 @@ from duplicates.models import Plan
 from jobs.executing import drain_all
 from libraries.errors import Refused
 from libraries.models import LibraryFile, LibraryRoot
+from libraries.names import to_bytes
 from tests.conftest import BELOW_WATCHED, WATCHED
 from tests.libraries.scans import library_at, scan
-from trash import steps
-from trash.authorising import ask_undo, authorise
+from trash import preparing, steps
+from trash.authorising import ask_undo, authorise, authorise_emptying
+from trash.choosing_items import figures, lying
 from trash.models import Act, Switches, TrashItem
 
 pytestmark = pytest.mark.django_db
@@ -68,8 +72,10 @@ edits: st.SearchStrategy[list[Edit]] = st.lists(
 #: Rules, action, and whether the plan's options are set.
 Wish = tuple[list[dict[str, Any]], str, bool]
 wishes: st.SearchStrategy[Wish] = st.tuples(
-    st.sampled_from(RULES), st.sampled_from(["trash", "hardlink"]), st.booleans()
+    st.sampled_from(RULES), st.sampled_from(["trash", "hardlink", "delete"]), st.booleans()
 )
+#: From how many files on there is a hand, and with how many the first batch begins.
+ways = st.tuples(st.sampled_from([1, 1000]), st.sampled_from([1, 1000]))
 
 
 @dataclass(frozen=True)
@@ -95,13 +101,22 @@ class FolderEntry:
 
 class Disks(RuleBasedStateMachine):
     folder: Path
+    patch: pytest.MonkeyPatch
 
     @initialize(
         files=st.lists(st.tuples(sides, names, contents), min_size=5, max_size=16),
         links=st.lists(st.tuples(sides, names, names), max_size=3),
+        way=ways,
     )
-    def begin(self, files: list[tuple[str, bytes, int]], links: list[tuple[str, bytes, bytes]]) -> None:
+    def begin(
+        self, files: list[tuple[str, bytes, int]], links: list[tuple[str, bytes, bytes]], way: tuple[int, int]
+    ) -> None:
         _forget_rows()
+        self.patch.setattr(settings, "ACT_HAND_FILES", way[0])
+        self.patch.setattr(preparing, "LEAST_FILES", way[1])
+        #: Rows of what went for good that the model was told of, and folders that have nothing to come back for.
+        self.forgotten: set[int] = set()
+        self.unneeded: set[bytes] = set()
         self.root = Path(tempfile.mkdtemp(dir=self.folder))
         self.model: dict[bytes, Entry] = {}
         #: What lies in the trash and has lost its place to another file since, the last one last.
@@ -209,6 +224,27 @@ class Disks(RuleBasedStateMachine):
         Plan.objects.filter(pk=plan.pk).update(removes_empty_folders=is_tidy, links_despite_metadata=is_tidy)
         return plan
 
+    def went_for_good(self, status: str) -> None:
+        """The model has them no longer. Their contents were all readable until here, and are from here on."""
+        self.nothing_is_lost()
+        for row in TrashItem.objects.filter(status=status).exclude(pk__in=self.forgotten).select_related("plan_file"):
+            self.forgotten.add(row.pk)
+            side = LibraryRoot.objects.get(pk=row.library_id).name
+            self.forget(side.encode() + b"/" + to_bytes(row.plan_file.relative_path), (row.inode or 0) % (1 << 64))
+        self.unneeded |= {key for key in self.folders if not os.path.lexists(self.whole(key))}
+
+    def forget(self, key: bytes, inode: int) -> None:
+        older = self.displaced.get(key, [])
+        if key in self.model and self.model[key].inode == inode and self.is_away(key):
+            del self.model[key]
+            if older:
+                self.model[key] = older.pop()
+            elif os.path.lexists(self.whole(key)):
+                # A link has its place, and now nothing is left to come back there: the name is that file's.
+                self.model[key] = _entry(self.whole(key))
+            return
+        older.remove(next(each for each in reversed(older) if each.inode == inode))
+
     def authorise(self, plan: Plan) -> bool:
         try:
             authorise(plan.pk, plan.remove_count, actor="test")
@@ -219,6 +255,7 @@ class Disks(RuleBasedStateMachine):
     def act(self) -> None:
         drain_all("jobs")
         assert not Act.objects.filter(status__in=Act.LIVING).exists()
+        self.went_for_good("deleted")
 
     def edit(self, edits: list[Edit]) -> None:
         for verb, side, name, content, other in edits:
@@ -243,6 +280,14 @@ class Disks(RuleBasedStateMachine):
         ask_undo({"items": [lying[pick % len(lying)]]}, actor="test")
         drain_all("jobs")
 
+    @precondition(lambda _: TrashItem.objects.filter(status="trashed").exists())
+    @rule()
+    def empty(self) -> None:
+        count, _ = figures(lying({"all": True}))
+        authorise_emptying({"all": True}, count, actor="test")
+        drain_all("jobs")
+        self.went_for_good("emptied")
+
     def undo_all(self) -> None:
         if TrashItem.objects.filter(status="trashed").exists():
             ask_undo({"all": True}, actor="test")
@@ -256,6 +301,8 @@ class Disks(RuleBasedStateMachine):
         readable = {path.read_bytes() for path in self.root.rglob("*") if path.is_file() and not path.is_symlink()}
         for key, entry in self.model.items():
             assert entry.content in readable, key
+        for key, entries in self.displaced.items():
+            assert {each.content for each in entries} <= readable, key
 
     def teardown(self) -> None:
         if not hasattr(self, "model"):
@@ -271,7 +318,8 @@ class Disks(RuleBasedStateMachine):
         # Only what somebody has put something else in the place of is left there.
         assert {reason for _, reason in left} <= {"PLACE_TAKEN"}
         found = {key: _folder_entry(self.whole(key)) for key in self.folders_there()}
-        assert found.keys() == self.folders.keys()
+        assert found.keys() <= self.folders.keys()
+        assert self.folders.keys() - found.keys() <= self.unneeded
         assert {key: entry for key, entry in found.items() if entry not in self.folders[key]} == {}
         shutil.rmtree(self.root)
 
@@ -329,12 +377,15 @@ def _entries(root: bytes) -> Iterator[tuple[bytes, Entry]]:
             folders.remove(b".dedupfs-trash")
         for name in files:
             path = os.path.join(folder, name)
-            info = os.stat(path)
-            attributes = tuple((each, os.getxattr(path, each)) for each in sorted(os.listxattr(path)))
-            content = Path(os.fsdecode(path)).read_bytes()
-            mode, owner = info.st_mode & 0o7777, (info.st_uid, info.st_gid)
-            entry = Entry(content, info.st_mtime_ns, mode, owner, attributes, info.st_ino)
-            yield path[len(root) + 1 :], entry
+            yield path[len(root) + 1 :], _entry(path)
+
+
+def _entry(path: bytes) -> Entry:
+    info = os.stat(path)
+    attributes = tuple((each, os.getxattr(path, each)) for each in sorted(os.listxattr(path)))
+    content = Path(os.fsdecode(path)).read_bytes()
+    mode, owner = info.st_mode & 0o7777, (info.st_uid, info.st_gid)
+    return Entry(content, info.st_mtime_ns, mode, owner, attributes, info.st_ino)
 
 
 def _folder_entry(path: bytes) -> FolderEntry:
@@ -368,13 +419,16 @@ def _forget_rows() -> None:
             cursor.execute(f"DELETE FROM {table}")
         LibraryFile.objects.all().delete()
         LibraryRoot.objects.all().delete()
-    Switches.objects.update_or_create(pk=1, defaults={"is_acting_allowed": True})
+    allowed = {"is_acting_allowed": True, "is_removing_allowed": True}
+    Switches.objects.update_or_create(pk=1, defaults=allowed)
 
 
 @pytest.mark.timeout(3000)
-def test_whatever_people_do_meanwhile_nothing_is_lost(tmp_path: Path, settings: Settings) -> None:
-    settings.YOUNG_HOURS, settings.ACT_GRACE_SECONDS = 0, 0
-    Disks.folder = tmp_path
+def test_whatever_people_do_meanwhile_nothing_is_lost(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.YOUNG_HOURS, settings.ACT_GRACE_SECONDS, settings.ALLOW_REAL_DELETE = 0, 0, True
+    Disks.folder, Disks.patch = tmp_path, monkeypatch
     run_state_machine_as_test(
         Disks, settings=hypothesis_settings(max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None)
     )
