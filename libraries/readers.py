@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,14 +244,19 @@ class ReaderPool:
         self._ended(end)
         self._cold_tasks = WARM_TASKS if blocks > COLD_BLOCKS else max(self._cold_tasks - 1, 0)
         self.active = self.count if self._cold_tasks else self._for_memory
-        more = list(self._expand(value)) if what == "done" and self._expand else []
-        with self._lock:
-            self._unfinished += len(more) - 1
-            self._tasks.extend((key, task, True) for task in more)
-        self._answer(Done(key, value) if what == "done" else Failed(key, value, what == "changed"))
+        if what == "done":
+            self._answer(Done(key, value), self._further_of(value), ended=1)
+        else:
+            self._answer(Failed(key, value, what == "changed"), ended=1)
 
-    def _answer(self, event: Event) -> None:
+    def _further_of(self, value: Any) -> list[Task]:
+        return list(self._expand(value)) if self._expand else []
+
+    def _answer(self, event: Event, more: Sequence[Task] = (), ended: int = 0) -> None:
+        """All at once: whoever asks meanwhile must not find that nothing is in hand."""
         with self._lock:
+            self._unfinished += len(more) - ended
+            self._tasks.extend((event.key, task, True) for task in more)
             self._waiting += 1
         self._answers.put(event)
 

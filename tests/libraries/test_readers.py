@@ -181,6 +181,26 @@ def test_answers_that_nobody_takes_hold_the_readers_back(tmp_path: Path) -> None
         assert len(answers(pool)) == 20
 
 
+def test_a_pool_with_an_answer_on_its_way_has_something_in_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan that found nothing in hand would end without its last unit, and call its files missing."""
+    tree(tmp_path, {"a": b"1"})
+    in_hand: list[int] = []
+    answer = ReaderPool._answer
+
+    def noted(pool: ReaderPool, *event: Any, **more: Any) -> None:
+        in_hand.append(pool.in_hand)
+        answer(pool, *event, **more)
+
+    monkeypatch.setattr(ReaderPool, "_answer", noted)
+    with ReaderPool(1) as pool:
+        pool.submit(1, hash_task(tmp_path / "a"))
+        assert isinstance(pool.next(timeout=SECONDS), Done)
+        assert pool.in_hand == 0
+    assert in_hand == [1]
+
+
 def test_how_many_readers_there_are_is_a_knob(settings: Settings) -> None:
     """DEDUPFS_READERS"""
     settings.READERS = 3
