@@ -18,7 +18,7 @@ from typing import Any
 from libraries.excluding import Exclusions
 from libraries.lockstep import hash_alike, sample_and_hash
 from libraries.messages import receive, send
-from libraries.reading import Changed, Reader, WalkRules, reason_of
+from libraries.reading import Changed, Reader, Walked, WalkRules, reason_of
 
 #: While a file is read, a word about how far it is goes out this often.
 REPORT_SECONDS = 0.5
@@ -80,17 +80,14 @@ class Server:
         folders: list[bytes],
     ) -> tuple[Any, ...]:
         rules = WalkRules(root, exclusions_of(patterns), least_bytes, algorithm)
-        unit = self.reader.walk(rules, folders, most_files)
-        troubles = [tuple(trouble) for trouble in unit.troubles]
-        return (
-            unit.left,
-            unit.pages,
-            troubles,
-            unit.folder_count,
-            unit.file_count,
-            unit.bytes_seen,
-            unit.bytes_read,
-        )
+        return told_of(self.reader.walk(rules, folders, most_files, self.hand_over))
+
+    def hand_over(self, unit: Walked) -> None:
+        """Send a part of the answer. That waits while nobody takes it, and so does the walk."""
+        try:
+            self.send(self.key, "part", told_of(unit))
+        except OSError as error:  # not to be taken for trouble with the folder
+            raise EOFError("nobody wants the answer any more") from error
 
     def small(self, root: bytes, algorithm: str, files: list[tuple[bytes, int, int]]) -> list[bytes | None]:
         """The digests of small files by path, size and mtime; None where one changed or can't be read: the hash job
@@ -154,6 +151,19 @@ class Server:
                 receive(self.end)
 
         return report
+
+
+def told_of(unit: Walked) -> tuple[Any, ...]:
+    troubles = [tuple(trouble) for trouble in unit.troubles]
+    return (
+        unit.left,
+        unit.pages,
+        troubles,
+        unit.folder_count,
+        unit.file_count,
+        unit.bytes_seen,
+        unit.bytes_read,
+    )
 
 
 @cache

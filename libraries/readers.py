@@ -32,6 +32,9 @@ COLD_BLOCKS = 256
 WARM_TASKS = 16
 #: Answers that may wait for the caller before readers are held back.
 MOST_ANSWERS = 16
+#: While so many of the caller's tasks wait for a reader, those that answer in parts, of which more such tasks come, are
+#: held back too.
+MOST_TASKS = 100
 #: A message up to this size always fits into a socket: it can be sent to a reader that is not listening yet.
 AHEAD_BYTES = 64 << 10
 
@@ -57,7 +60,15 @@ class Read:
     bytes_read: int
 
 
-Event = Done | Failed | Read
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a reader found so far of a task that it has not ended; none of it comes again."""
+
+    key: int
+    value: Any
+
+
+Event = Done | Failed | Read | Part
 Task = tuple[Any, ...]
 Expand = Callable[[Any], Iterable[Task]]
 
@@ -136,8 +147,10 @@ class ReaderPool:
         #: Whoever takes few answers wants to hold the readers back, not to have them go ahead.
         self._goes_ahead = most_answers is None
         self._expand = expand
-        #: With the key of each, and whether it takes a moment at the most.
+        #: With the key of each, and whether it takes a moment at the most: those of the caller, which are done first,
+        #: since he keeps what he needs for their answers, and those that came of others.
         self._tasks: deque[tuple[int, Task, bool]] = deque()
+        self._further: deque[tuple[int, Task, bool]] = deque()
         self._answers: SimpleQueue[Event | Exception] = SimpleQueue()
         self._waiting = 0
         self._unfinished = 0
@@ -147,6 +160,9 @@ class ReaderPool:
         #: takes a moment, and a reader that had to wait for the next one would waste as long.
         self._busy: dict[int, list[int]] = {}
         self._ahead: list[int] = []
+        #: Those that answer in parts, and how many of them are held back.
+        self._in_parts: set[int] = set()
+        self._held = 0
         self._is_broken = False
 
     # --- Starting and ending ------------------------------------------------------------------------------
@@ -231,7 +247,22 @@ class ReaderPool:
                     self._take(end, *receive(end))
                 except EOFError:
                     raise ReadersGone from None
+            self._hold_back(poll)
             self._hand_out()
+
+    def _hold_back(self, poll: select.poll) -> None:
+        """A reader that answers in parts does so without being asked. While there is enough to be done with what came
+        so far, none of it is taken in: the reader stops when its socket is full. It is noticed all the same when it is
+        killed. Tasks hold it back only where another reader is there to do them."""
+        if not self._in_parts:
+            self._held = 0
+            return
+        with self._lock:
+            is_enough = self._waiting >= self._most_answers
+            is_enough |= len(self._tasks) >= MOST_TASKS and len(self._in_parts) < self.count
+        self._held = len(self._in_parts) if is_enough else 0
+        for end in self._in_parts:
+            poll.modify(end, 0 if is_enough else select.POLLIN)
 
     def _take(self, end: int, key: int, what: str, value: Any, blocks: int) -> None:
         if what == "ready":
@@ -240,6 +271,12 @@ class ReaderPool:
             return
         if what == "read":
             self._answer(Read(key, value))
+            return
+        if what == "part":
+            self._in_parts.add(end)
+            if end in self._ahead:  # this takes longer than a moment
+                self._ahead.remove(end)
+            self._answer(Part(key, value), self._further_of(value))
             return
         self._ended(end)
         self._cold_tasks = WARM_TASKS if blocks > COLD_BLOCKS else max(self._cold_tasks - 1, 0)
@@ -256,12 +293,13 @@ class ReaderPool:
         """All at once: whoever asks meanwhile must not find that nothing is in hand."""
         with self._lock:
             self._unfinished += len(more) - ended
-            self._tasks.extend((event.key, task, True) for task in more)
+            self._further.extend((event.key, task, True) for task in more)
             self._waiting += 1
         self._answers.put(event)
 
     def _ended(self, end: int) -> None:
         """A reader has ended the first of its tasks."""
+        self._in_parts.discard(end)
         keys = self._busy[end]
         keys.pop(0)
         if keys:
@@ -275,23 +313,24 @@ class ReaderPool:
     def _hand_out(self) -> None:
         while end := self._next_reader():
             with self._lock:
-                if not self._tasks or self._waiting >= self._most_answers:
+                if self._waiting >= self._most_answers or not (self._tasks or self._further):
                     return
                 # What was found last is done first where tasks beget tasks: the list stays short in a deep tree.
-                key, task, is_short = self._tasks.pop() if self._expand else self._tasks.popleft()
+                is_further = not self._tasks
+                key, task, is_short = self._further.pop() if is_further else self._tasks.popleft()
             message = encoded((key, *task))
             is_short = is_short and self._goes_ahead and len(message) <= AHEAD_BYTES
             if end in self._busy and not is_short:
                 with self._lock:
-                    (self._tasks.append if self._expand else self._tasks.appendleft)((key, task, is_short))
+                    (self._further.append if is_further else self._tasks.appendleft)((key, task, is_short))
                 return
             self._give(end, key, is_short=is_short)
             with suppress(BrokenPipeError):  # a reader that was killed is noticed when its socket is read
                 send_encoded(end, message)
 
     def _next_reader(self) -> int | None:
-        """An idle one, as long as not enough of them are busy, or else one that will be idle in a moment."""
-        if self._idle and len(self._busy) < self.active:
+        """An idle one, as long as not enough of them do something, or else one that will be idle in a moment."""
+        if self._idle and len(self._busy) - self._held < self.active:
             return self._idle[-1]
         return self._ahead[0] if self._ahead else None
 

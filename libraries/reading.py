@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from stat import S_ISREG
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ SAMPLE_BYTES = 4 << 10
 #: A walking unit ends after so many files or so many bytes read, so that every reader stays busy.
 UNIT_FILES = 2_000
 UNIT_BYTES = 16 << 20
+#: A folder's names are taken so many at a time, and what they stand for is looked at before the next ones are taken.
+PORTION_NAMES = 2_000
 
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ODD_TIME = "its time lies before 1677 or after 2262, which can't be stored: give it another one, as by touch"
@@ -47,6 +50,9 @@ class Walked:
     the rest.)"""
 
     def __init__(self, left: list[bytes]) -> None:
+        self.begin(left)
+
+    def begin(self, left: list[bytes]) -> None:
         #: Folders that are still to be walked, last in first out: that keeps the list short in a deep tree.
         self.left = left
         #: Its files (`libraries.unit_pages`).
@@ -98,8 +104,18 @@ class Reader:
         self.shelf = shelf(self.buffer)
 
     # --- Walking ------------------------------------------------------------------------------------------
-    def walk(self, rules: WalkRules, folders: list[bytes], most_files: int = UNIT_FILES) -> Walked:
-        """Walk `folders` and what is below them until a unit is full; the rest is left for another unit."""
+    def walk(
+        self,
+        rules: WalkRules,
+        folders: list[bytes],
+        most_files: int = UNIT_FILES,
+        hand_over: Callable[[Walked], None] | None = None,
+    ) -> Walked:
+        """Walk `folders` and what is below them until a unit is full; the rest is left for another unit.
+
+        A folder is never left half walked: where the unit is full in the middle of one, what there is so far, with the
+        folders that are left, goes to `hand_over` and is no part of what is returned.
+        """
         unit, shelf = Walked(list(folders)), self.shelf
         shelf.clear()
         while unit.left and shelf.file_count < most_files and shelf.bytes_read < UNIT_BYTES:
@@ -110,34 +126,41 @@ class Reader:
                 unit.troubles.append(Trouble(_text_of(folder), True, reason_of(error)))
                 continue
             try:
-                self._walk_folder(rules, folder, handle, unit)
+                self._walk_folder(rules, folder, handle, unit, hand_over)
             except OSError as error:
                 unit.troubles.append(Trouble(_text_of(folder), True, reason_of(error)))
             finally:
                 os.close(handle)
+        return self._filled(unit)
+
+    def _walk_folder(
+        self,
+        rules: WalkRules,
+        folder: bytes,
+        handle: int,
+        unit: Walked,
+        hand_over: Callable[[Walked], None] | None,
+    ) -> None:
+        unit.folder_count += 1
+        prefix = os.fsdecode(folder) + "/" if folder else ""
+        for files in _listed(rules, handle, prefix, unit):
+            if hand_over and self._is_full(unit):
+                hand_over(self._filled(unit))
+                unit.begin([])
+            # Small ones are hashed on the way. No digest where one changed or can't be read: the hash job looks again
+            # and keeps the reason.
+            for name in self.shelf.look(handle, prefix, files, rules.least_bytes, SMALL_BYTES, rules.hasher):
+                self._look_by_itself(rules, handle, prefix + name, name, unit)
+
+    def _is_full(self, unit: Walked) -> bool:
+        count = self.shelf.file_count + len(unit.left) + len(unit.troubles)
+        return count >= UNIT_FILES or self.shelf.bytes_read >= UNIT_BYTES
+
+    def _filled(self, unit: Walked) -> Walked:
+        shelf = self.shelf
         unit.file_count, unit.bytes_seen, unit.bytes_read = shelf.file_count, shelf.bytes_seen, shelf.bytes_read
         unit.pages = shelf.take()
         return unit
-
-    def _walk_folder(self, rules: WalkRules, folder: bytes, handle: int, unit: Walked) -> None:
-        unit.folder_count += 1
-        prefix = os.fsdecode(folder) + "/" if folder else ""
-        plain, endings = rules.exclusions.plain, rules.exclusions.endings
-        covers = None if rules.exclusions.is_simple else rules.exclusions.cover
-        files: list[str] = []
-        with os.scandir(handle) as entries:
-            for entry in entries:
-                name = entry.name
-                if name in plain or name.endswith(endings) or (covers and covers(name, prefix + name)):
-                    continue
-                if entry.is_file(follow_symlinks=False):
-                    files.append(name)
-                elif entry.is_dir(follow_symlinks=False):
-                    unit.left.append(os.fsencode(prefix + name))
-        # Small ones are hashed on the way. No digest where one changed or can't be read: the hash job looks again and
-        # keeps the reason.
-        for name in self.shelf.look(handle, prefix, files, rules.least_bytes, SMALL_BYTES, rules.hasher):
-            self._look_by_itself(rules, handle, prefix + name, name, unit)
 
     def _look_by_itself(self, rules: WalkRules, folder: int, path: str, name: str, unit: Walked) -> None:
         """At what is not simply a file that can be read and stored."""
@@ -190,6 +213,27 @@ class Reader:
                 make.update(self.buffer[:length])
                 report(length)
         return bytes(make.digest())
+
+
+def _listed(rules: WalkRules, folder: int, prefix: str, unit: Walked) -> Iterator[list[str]]:
+    """The files of a folder, a portion at a time; what folders it has is left to be walked."""
+    plain, endings = rules.exclusions.plain, rules.exclusions.endings
+    covers = None if rules.exclusions.is_simple else rules.exclusions.cover
+    with os.scandir(folder) as entries:
+        while True:
+            files: list[str] = []
+            entry = None
+            for entry in islice(entries, PORTION_NAMES):
+                name = entry.name
+                if name in plain or name.endswith(endings) or (covers and covers(name, prefix + name)):
+                    continue
+                if entry.is_file(follow_symlinks=False):
+                    files.append(name)
+                elif entry.is_dir(follow_symlinks=False):
+                    unit.left.append(os.fsencode(prefix + name))
+            if entry is None:
+                return
+            yield files
 
 
 def open_folder(root: bytes, folder: bytes) -> int:

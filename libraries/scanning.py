@@ -34,7 +34,7 @@ from libraries.losing import GoneTooMany, Looking, Losing, knows_files_below
 from libraries.models import HashState, LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.mounts import filesystems, is_writable
 from libraries.names import to_bytes
-from libraries.readers import Done, Event, Failed, ReaderPool, reader_count
+from libraries.readers import Done, Event, Failed, Part, ReaderPool, reader_count
 from libraries.reading import SMALL_BYTES, UNIT_FILES, Trouble
 from libraries.storing import Stamp, Store
 from libraries.unit_pages import SeenRow
@@ -181,7 +181,7 @@ class LibraryScan:
             return
         if isinstance(event, Failed):
             raise LibrariesError(f"A reader failed: {event.reason}")
-        if isinstance(event, Done):
+        if isinstance(event, Done | Part):
             if event.key == WALK:
                 self._take_unit(Unit.of(event.value))
             else:

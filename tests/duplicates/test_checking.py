@@ -15,6 +15,7 @@ from django.db import connections
 
 from duplicates import checking
 from libraries.models import LibraryFile, LibraryRoot, LibraryState
+from libraries.reading import UNIT_FILES
 from libraries.running_now import hash_now
 from tests.conftest import Manage
 from tests.libraries.scans import scan, scanned
@@ -129,6 +130,18 @@ def test_trash_is_no_copy_and_is_not_checked(tmp_path: Path, capfd: pytest.Captu
     scanned(tree(tmp_path / "lib", {".dedupfs-trash/a": b"a", "b": b"b"}))
     card = tree(tmp_path / "card", {"a": b"a", ".dedupfs-trash/x": b"x", ".git/y": b"y", "b": b"b"})
     assert {path: each["state"] for path, each in answers(capfd, card).items()} == {"a": "missing", "b": "here"}
+
+
+def test_each_file_of_a_folder_that_is_read_in_parts_has_one_answer(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    scanned(tree(tmp_path / "lib", {"a": b"", "b": b"b"}))
+    names = [f"{number}" for number in range(2 * UNIT_FILES + 50)]
+    card = tree(tmp_path / "card", dict.fromkeys(names, b"") | {"b": b"b", "new": b"new"})
+    _code, lines, _ = check(capfd, card, "--json")
+    found = [json.loads(line) for line in lines]
+    assert sorted(each["path"] for each in found) == sorted([*names, "b", "new"])
+    assert [each["path"] for each in found if each["state"] == "missing"] == ["new"]
 
 
 # --- Content ----------------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ import pytest
 from blake3 import blake3
 from pytest_django import Settings
 
-from libraries.readers import WARM_TASKS, Done, Failed, Read, ReaderPool, ReadersGone, reader_count
-from libraries.walking import Walk
+from libraries import readers
+from libraries.readers import WARM_TASKS, Done, Failed, Part, Read, ReaderPool, ReadersGone, reader_count
+from libraries.reading import UNIT_FILES
+from libraries.walking import WALK, Unit, Walk
 from tests.cold_files import cold
 from tests.tree import tree
 from tests.waiting import until
@@ -199,6 +201,87 @@ def test_a_pool_with_an_answer_on_its_way_has_something_in_hand(
         assert isinstance(pool.next(timeout=SECONDS), Done)
         assert pool.in_hand == 0
     assert in_hand == [1]
+
+
+# --- Answers in parts -------------------------------------------------------------------------------------
+def flat_walk(root: Path, count: int) -> Walk:
+    tree(root, {f"a name of some length, so that it is not over soon {number}": b"" for number in range(count)})
+    return Walk(os.fsencode(root), (), 0, None)
+
+
+def paths_of(events: list[Any]) -> list[str]:
+    return [row[0] for event in events if event.key == WALK for row in Unit.of(event.value).rows()]
+
+
+def is_asleep(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "S"
+
+
+def test_parts_that_nobody_takes_hold_their_reader_back(tmp_path: Path) -> None:
+    walk = flat_walk(tmp_path, 12 * UNIT_FILES)
+    with ReaderPool(1, walk.expand, most_answers=2) as pool:
+        walk.start(pool)
+        until(lambda: pool._waiting >= 2, "two parts")
+        (reader,) = pool._readers.pids.values()
+        until(lambda: is_asleep(reader), "the reader to wait until it can send the next")
+        assert pool._waiting == 2
+        assert pool.doing() == [str(tmp_path)]
+        *parts, done = answers(pool)
+        assert (pool.in_hand, pool._in_parts) == (0, set())
+    assert [type(event) for event in (*parts, done)] == [Part] * len(parts) + [Done]
+    assert len(parts) > 5
+    assert sorted(paths_of([*parts, done])) == sorted(os.listdir(tmp_path)), "each once"
+
+
+def test_a_reader_that_is_killed_while_it_is_held_back_is_noticed(tmp_path: Path) -> None:
+    walk = flat_walk(tmp_path, 6 * UNIT_FILES)
+    with ReaderPool(1, walk.expand, most_answers=1) as pool:
+        walk.start(pool)
+        until(lambda: pool._waiting >= 1, "a part")
+        (reader,) = pool._readers.pids.values()
+        os.kill(reader, signal.SIGKILL)
+        with pytest.raises(ReadersGone):
+            answers(pool)
+
+
+def test_folders_that_are_left_beside_a_large_one_are_walked_meanwhile(tmp_path: Path) -> None:
+    """By another reader, while the one that found them is held back."""
+    walk = flat_walk(tmp_path, 6 * UNIT_FILES)
+    tree(tmp_path, {f"below/{number}/x": b"" for number in range(50)})
+    with ReaderPool(2, walk.expand) as pool:
+        walk.start(pool)
+        events = answers(pool)
+    assert sum(isinstance(event, Done) for event in events) > 1
+    assert len(paths_of(events)) == len(set(paths_of(events))) == 6 * UNIT_FILES + 50
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_tasks_of_the_caller_hold_a_walk_back_where_another_reader_does_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """He keeps what he needs for their answers, and more parts would give him more of it."""
+    monkeypatch.setattr(readers, "MOST_TASKS", 3)
+    walk = flat_walk(tmp_path / "walked", 12 * UNIT_FILES)
+    tree(tmp_path, {"a": b"1"})
+    with ReaderPool(count, walk.expand) as pool:
+        until(lambda: len(pool._readers.pids) == count, "the readers")
+        walk.start(pool)
+        assert isinstance(pool.next(timeout=SECONDS), Part)
+        (walker,) = pool._busy
+        others = [pid for end, pid in pool._readers.pids.items() if end != walker]
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        for key in range(1, 9):
+            pool.submit(key, hash_task(tmp_path / "a"))
+        found = []
+        while event := pool.next(timeout=0.5):
+            found.append(event)
+        is_held = not any(event.key == WALK and isinstance(event, Done) for event in found)
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
+        found += answers(pool)
+    assert is_held == (count > 1)
+    assert sorted(event.key for event in found if isinstance(event, Done)) == list(range(9))
 
 
 def test_how_many_readers_there_are_is_a_knob(settings: Settings) -> None:

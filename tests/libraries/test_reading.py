@@ -9,8 +9,9 @@ import os
 import socket
 import unicodedata
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 from blake3 import blake3
@@ -19,6 +20,7 @@ from libraries import reading
 from libraries.beneath import opener
 from libraries.excluding import Exclusions
 from libraries.names import to_bytes
+from libraries.reader_process import Server
 from libraries.reading import (
     SAMPLE_BYTES,
     SMALL_BYTES,
@@ -27,6 +29,7 @@ from libraries.reading import (
     OutsideLibrary,
     Reader,
     Trouble,
+    Walked,
     WalkRules,
     open_file,
     open_folder,
@@ -194,6 +197,104 @@ def test_a_unit_ends_and_the_next_goes_on(reader: Reader, tmp_path: Path) -> Non
     assert unit.file_count == len(list(rows_of(unit.pages))) == 2 * per_folder
     assert len(unit.left) == 1
     assert len(walk(reader, tmp_path)[0]) == 3 * per_folder
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "UNIT_FILES", 20)
+    monkeypatch.setattr(reading, "PORTION_NAMES", 10)
+
+
+class Part(NamedTuple):
+    """What was handed over, as it was at that moment."""
+
+    left: list[bytes]
+    paths: list[str]
+    troubles: list[Trouble]
+    counts: tuple[int, int, int, int]
+
+
+def part_of(unit: Walked) -> Part:
+    counts = (unit.folder_count, unit.file_count, unit.bytes_seen, unit.bytes_read)
+    return Part(unit.left, [row[0] for row in rows_of(unit.pages)], unit.troubles, counts)
+
+
+def walk_in_parts(reader: Reader, root: Path) -> list[Part]:
+    parts: list[Part] = []
+    rules = WalkRules(os.fsencode(root), Exclusions(), algorithm="blake3")
+    last = reader.walk(rules, [b""], hand_over=lambda unit: parts.append(part_of(unit)))
+    return [*parts, part_of(last)]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_large_folder_is_handed_over_in_parts_and_each_of_its_files_once(reader: Reader, tmp_path: Path) -> None:
+    """What a reader holds does not grow with a folder."""
+    tree(tmp_path, {f"{number}": b"12" for number in range(205)} | {f"f{number}/x": b"" for number in range(25)})
+    parts = walk_in_parts(reader, tmp_path)
+    assert len(parts) > 5
+    assert max(len(part.paths) + len(part.left) for part in parts) < 20 + 2 * 10
+    paths = [path for part in parts for path in part.paths]
+    left = [folder.decode() for part in parts for folder in part.left]
+    below = [f"{folder}/x" for folder in left]
+    walked = sorted([f"f{number}/x" for number in range(25)] + [f"{number}" for number in range(205)])
+    assert sorted(paths + below) == walked
+    for part in parts:
+        flat = [path for path in part.paths if "/" not in path]
+        assert part.counts[1:] == (len(part.paths), 2 * len(flat), 2 * len(flat))
+    assert sum(part.counts[0] for part in parts) == 1 + 25 - len(left)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_many_bytes_in_one_folder_are_handed_over_too(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "UNIT_BYTES", 1_000)
+    tree(tmp_path, {f"{number}": b"x" * 100 for number in range(45)})
+    assert [part.counts[3] for part in walk_in_parts(reader, tmp_path)] == [1_000, 1_000, 1_000, 1_000, 500]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_folder_that_fails_half_way_is_trouble_whatever_was_handed_over(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path, {f"{number}": b"" for number in range(100)})
+    monkeypatch.setattr(os, "scandir", partial(FailingHalfWay, os.scandir, 75))
+    *parts, last = walk_in_parts(reader, tmp_path)
+    assert sum(len(part.paths) for part in parts) > 20
+    assert [part.troubles for part in parts] == [[]] * len(parts)
+    assert last.troubles == [Trouble("", True, "EIO: Input/output error")]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_part_that_nobody_can_take_is_no_trouble_with_its_folder(tmp_path: Path) -> None:
+    """The walk ends: whoever wanted to know is gone."""
+    tree(tmp_path, {f"{number}": b"" for number in range(100)})
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with ours, pytest.raises(EOFError):
+        Server(ours.fileno()).carry_out(0, "walk", os.fsencode(tmp_path), (), 0, None, 20, [b""])
+
+
+class FailingHalfWay:
+    """The listing of a folder on a disk that can't read all of it."""
+
+    def __init__(self, scandir: Any, count: int, folder: int) -> None:
+        self.entries, self.left = scandir(folder), count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.entries.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return next(self.entries)
 
 
 def middle_changed(content: bytes) -> bytes:

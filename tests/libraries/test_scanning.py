@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from jobs.working import Work
 from libraries import scanning
 from libraries.models import LibraryFile, LibraryRoot, LibraryState, ScanError, ScanRequest, ScanSession
 from libraries.names import to_text
+from libraries.readers import Event, Part
 from libraries.reading import SMALL_BYTES, UNIT_FILES
 from libraries.scanning import LibraryScan
 from tests.libraries.scans import files_of, library_at, missing, present, scan, scanned, state_of
@@ -384,6 +386,95 @@ def test_nothing_below_a_folder_that_can_not_be_read_is_missing(
     assert not ScanError.objects.exists(), "the list is the last scan's"
 
 
+# A folder that is so large that its reader answers in parts.
+def flat_library(root: Path) -> LibraryRoot:
+    flat = {f"flat/{number}": b"" for number in range(3 * UNIT_FILES)}
+    return scanned(tree(root, flat | {f"rest/{number}": b"%d" % number for number in range(10)}))
+
+
+def test_a_folder_with_more_files_than_a_unit_is_stored_file_by_file_once(tmp_path: Path) -> None:
+    library = flat_library(tmp_path)
+    count = 3 * UNIT_FILES + 10
+    session = ScanSession.objects.latest("id")
+    assert (session.files_seen, session.directories_seen, session.added_count) == (count, 3, count)
+    assert (len(present(library)), state_of(library).file_count) == (count, count)
+    (tmp_path / "flat/7").unlink()
+    tree(tmp_path, {"flat/new": b"new"})
+    assert scan(library).status == "completed"
+    session = ScanSession.objects.latest("id")
+    assert (session.files_seen, session.added_count, session.changed_count) == (count, 1, 0)
+    assert missing(library) == {b"flat/7"}
+
+
+#: For every reader: a folder fails after so many entries.
+_FAILS_HALF_WAY = """
+import errno, os
+
+scandir = os.scandir
+
+class Failing:
+    def __init__(self, entries):
+        self.entries, self.left = entries, {count}
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        self.entries.close()
+    def __iter__(self):
+        return self
+    def __next__(self):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return next(self.entries)
+
+def failing(folder):
+    entries = scandir(folder)
+    return Failing(entries) if isinstance(folder, int) and os.fstat(folder).st_ino == {inode} else entries
+
+os.scandir = failing
+"""
+
+
+def test_nothing_in_a_folder_that_fails_half_way_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of what would have come after the parts that were taken."""
+    library = flat_library(tmp_path / "root")
+    for name in ("flat/1", f"flat/{UNIT_FILES}", "rest/1"):
+        (tmp_path / "root" / name).unlink()
+    inode = (tmp_path / "root/flat").stat().st_ino
+    tree(tmp_path, {"code/sitecustomize.py": _FAILS_HALF_WAY.format(count=2 * UNIT_FILES + 500, inode=inode).encode()})
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path / "code"))
+        assert scan(library).status == "completed"
+    (error,) = ScanError.objects.all()
+    assert (error.relative_path, error.is_folder, error.reason) == ("flat", True, "EIO: Input/output error")
+    session = ScanSession.objects.latest("id")
+    assert session.files_seen == 2 * UNIT_FILES + 9, "two whole portions, and the rest"
+    assert missing(library) == {b"rest/1"}
+    assert scan(library).status == "completed"
+    assert missing(library) == {b"rest/1", b"flat/1", f"flat/{UNIT_FILES}".encode()}
+
+
+def test_a_reader_that_is_killed_in_a_folder_half_way_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = flat_library(tmp_path)
+    (tmp_path / "rest/1").unlink()
+    take = LibraryScan._take
+
+    def kill(scan: LibraryScan, event: Event | None) -> None:
+        if isinstance(event, Part):
+            for pid in scan.pool._readers.pids.values():
+                os.kill(pid, signal.SIGKILL)
+        take(scan, event)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LibraryScan, "_take", kill)
+        job = scan(library)
+    assert (job.status, job.error_code, missing(library)) == ("retryable", "READERS_GONE", set())
+    assert scan(library).status == "completed"
+    assert (missing(library), len(present(library))) == ({b"rest/1"}, 3 * UNIT_FILES + 9)
+
+
 @pytest.mark.parametrize("size", [3, SMALL_BYTES + 1])
 def test_a_file_whose_time_can_t_be_stored_is_named_and_nothing_else_suffers(tmp_path: Path, size: int) -> None:
     """In a first scan, in a later one, and where it was in the index before it got that time."""
@@ -500,7 +591,7 @@ def test_a_scan_that_is_stopped_ends_its_session_and_the_next_try_has_its_own(
     settings.SCAN_BATCH_FILES = 1
     monkeypatch.setattr("libraries.walking.FIRST_FILES", 1)
     library = library_at(tree(tmp_path, {f"{n}/{n}": b"%d" % n for n in range(9)}))
-    monkeypatch.setattr(stopping, "_requested", Event())
+    monkeypatch.setattr(stopping, "_requested", threading.Event())
     with monkeypatch.context() as patch:
         patch.setattr("libraries.scanning.reach", lambda name: stopping.request() if name == point else None)
         assert scan(library).status == "retryable"
