@@ -141,12 +141,24 @@ class Store:
                     for some in self._portions():
                         self._run(into + some)
             except IntegrityError:
-                # Somebody else stored one of these paths meanwhile: what was seen last counts, and what was inserted
-                # before the statement that failed is written once more. The longer statement takes a third more time,
-                # so it is kept for this case.
-                path = "relative_path" if self.is_sqlite else "dedupfs_path_digest(relative_path)"
-                self._run(f"{into} WHERE true ON CONFLICT (library_id, {path}) DO UPDATE SET {_OVERWRITE}")
+                self._run(self._overwriting())
         return self._filled
+
+    def _overwriting(self) -> str:
+        """Somebody else stored one of these paths meanwhile, or a folder that changed while it was listed named it
+        twice: what was seen last counts, and what was inserted before the statement that failed is written once more.
+        This statement takes a third more time, so it is kept for these cases."""
+        path, each = "relative_path", "new_batch"
+        if not self.is_sqlite:
+            # It writes no row twice in one statement. The batch is in the order of digests: the ctime tells which
+            # of two looks at a path was the last one, and where it doesn't, they differ in nothing that counts.
+            path = "dedupfs_path_digest(relative_path)"
+            each = "(SELECT DISTINCT ON (path) * FROM new_batch ORDER BY path, ctime_ns DESC, number DESC)"
+        in_turn = " ORDER BY s.ctime_ns, s.rowid" if self.is_sqlite else ""
+        return (
+            f"INSERT INTO library_files ({_COLUMNS}) SELECT {self._values()} FROM {each} s WHERE true{in_turn}"
+            f" ON CONFLICT (library_id, {path}) DO UPDATE SET {_OVERWRITE}"
+        )
 
     def _portions(self) -> list[str]:
         """For each statement, which rows. Not one for each row, since SQLite keeps its sequence of ids up to date with

@@ -19,6 +19,7 @@ from pytest_django import Settings
 
 from database.objects import drift
 from jobs import budgets, stopping
+from jobs.enforcing import transaction_on
 from jobs.models import Job
 from jobs.working import Work
 from libraries import scanning
@@ -27,6 +28,8 @@ from libraries.names import to_text
 from libraries.readers import Event, Part
 from libraries.reading import SMALL_BYTES, UNIT_FILES
 from libraries.scanning import LibraryScan
+from libraries.storing import Stamp, Store
+from libraries.unit_pages import SeenRow, ShelfByPython
 from tests.libraries.scans import files_of, library_at, missing, present, scan, scanned, state_of
 from tests.libraries.test_reading import HOSTILE
 from tests.odd_times import set_odd_time
@@ -197,6 +200,47 @@ def test_a_path_that_somebody_else_stored_meanwhile_is_overwritten(
     found = {name.decode(): (row.size_bytes, bytes(row.content_hash or b"")) for name, row in files_of(library).items()}
     assert found == {name: (1, blake3(content).digest()) for name, content in contents.items()}
     assert drift(connection) == [], "what was set aside is back"
+
+
+def looked_at(rows: list[SeenRow]) -> list[bytes]:
+    """As a reader hands them over."""
+    shelf = ShelfByPython()
+    for row in rows:
+        shelf.put(row)
+    return shelf.take()
+
+
+@pytest.mark.parametrize("older", [b"a" * 32, b"z" * 32])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_name_that_a_listing_has_twice_is_stored_as_it_was_seen_last(
+    tmp_path: Path, is_first: bool, older: bytes
+) -> None:
+    """A folder that changes while it is listed, on a share for instance, may name a file twice."""
+    library = library_at(tmp_path)
+    session = ScanSession.objects.create(library=library)
+    store = Store(Stamp(library.pk, session.pk, "blake3"))
+    store.clear()
+    rows: list[SeenRow] = [
+        ("once", 1, 1, 1, 1, 1, 1, b"b" * 32),
+        ("twice", 1, 1, 1, 2, 1, 1, older),
+        ("twice", 2, 2, 2, 3, 1, 1, b"c" * 32),
+        ("again", 1, 1, 1, 4, 1, 1, None),
+        ("again", 1, 1, 1, 4, 1, 1, None),
+    ]
+    if is_first:
+        store.add(looked_at(rows))
+        store.fill(len(rows))
+    with transaction_on("scan"):
+        if is_first:
+            store.insert_filled()
+        else:
+            store.insert(rows)
+    found = {path: (row.size_bytes, row.inode, row.content_hash) for path, row in files_of(library).items()}
+    assert {path: (size, inode, digest and bytes(digest)) for path, (size, inode, digest) in found.items()} == {
+        b"once": (1, 1, b"b" * 32),
+        b"twice": (2, 3, b"c" * 32),
+        b"again": (1, 4, None),
+    }
 
 
 def test_a_first_scan_does_not_say_how_much_there_is_before_its_end(
