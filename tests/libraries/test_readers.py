@@ -98,6 +98,13 @@ def test_a_short_task_is_given_ahead_of_time_and_a_long_one_waits_for_an_idle_re
         assert [event.key for event in answers(pool)] == [5, 6], "leave is not taken for a task, nor a task for leave"
 
 
+def test_readers_let_pages_go_first_where_both_want_a_core() -> None:
+    with ReaderPool(2) as pool:
+        until(lambda: len(pool._readers.pids) == 2, "both readers")
+        nicenesses = {os.getpriority(os.PRIO_PROCESS, pid) for pid in pool._readers.pids.values()}
+    assert nicenesses == {min(os.getpriority(os.PRIO_PROCESS, 0) + 5, 19)}
+
+
 def test_a_killed_reader_is_noticed(tmp_path: Path) -> None:
     tree(tmp_path, {"a": os.urandom(3 * MIB)})
     with ReaderPool(2) as pool:

@@ -353,6 +353,31 @@ def test_a_disk_inside_the_library_that_is_empty_stops_the_scan(tmp_path: Path) 
             subprocess.run(["umount", point], check=True)
 
 
+@needs_mounts
+def test_a_disk_that_goes_away_during_the_walk_stops_the_scan_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing could be found missing on it that anybody would ask about: one file of ten is gone."""
+    root = tmp_path / "root"
+    root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "dedupfs-root", root], check=True)
+    mounted = [root]
+
+    def unmount(point: str) -> None:
+        if point == "scan_walked":
+            subprocess.run(["umount", mounted.pop()], check=True)
+
+    try:
+        library = ten_files(root)
+        (root / "0").unlink()
+        monkeypatch.setattr("libraries.scanning.reach", unmount)
+        refused(scan(library), "LIBRARY_DIFFERENT", "dedupfs-root")
+    finally:
+        for point in mounted:
+            subprocess.run(["umount", point], check=True)
+    assert (len(present(library)), state_of(library).mount) == (10, LibraryState.Mount.DIFFERENT)
+
+
 def test_many_files_gone_at_once_ask_a_person(tmp_path: Path) -> None:
     library = ten_files(tmp_path)
     for number in range(3):
@@ -723,6 +748,17 @@ def test_a_budget_that_is_lifted_holds_a_scan_up_no_longer(
     monkeypatch.setattr(Work, "advance", lift)
     assert scan(library).status == "completed"
     assert sum(charged) == 2 * 60_000, "which would take two minutes, and the rest is free"
+
+
+def test_small_files_of_a_later_scan_are_charged_too(tmp_path: Path, charged: list[int]) -> None:
+    library = scanned(tree(tmp_path, {"a": b"1"}))
+    LibraryRoot.objects.update(read_bytes_per_second=4_000_000)
+    library.refresh_from_db()
+    tree(tmp_path, {"a": b"x" * 50_000, "new": b"y" * 60_000, "large": LARGE})
+    assert scan(library).status == "completed"
+    assert sum(charged) == 110_000, "large ones are not read by a scan"
+    scan(library)
+    assert sum(charged) == 110_000
 
 
 def test_a_tree_that_vanishes_while_it_is_walked_is_told_not_lost(tmp_path: Path) -> None:
