@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class IdSet:
-    """Each id is added once."""
+    """However often an id is added, it counts once."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
@@ -26,11 +26,12 @@ class IdSet:
             if key < 0:
                 others.append(-key)
                 continue
-            byte = key >> 3
+            byte, bit = key >> 3, 1 << (key & 7)
             if byte >= len(bits):
                 self._grow(byte)
-            bits[byte] |= 1 << (key & 7)
-            count += 1
+            if not bits[byte] & bit:
+                bits[byte] |= bit
+                count += 1
         self.count += count
         return others
 

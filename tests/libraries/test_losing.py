@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,14 @@ from blake3 import blake3
 
 from duplicates.finding import groups
 from jobs.models import Job
+from libraries.id_set import IdSet
 from libraries.models import LibraryFile, LibraryRoot, ScanSession
 from libraries.reading import SMALL_BYTES
 from libraries.running_now import hash_now
+from libraries.scanning import LibraryScan
+from libraries.walking import Unit
 from tests.libraries.scans import files_of, library_at, missing, present, scan, scanned, state_of
-from tests.libraries.test_scanning import powerless, refused
+from tests.libraries.test_scanning import looked_at, powerless, refused
 from tests.tree import tree
 
 __all__ = ["powerless"]
@@ -172,6 +176,31 @@ def test_many_gone_beside_a_rename_ask_and_leave_no_group_of_old_and_new_names(t
     assert scan(library, accept_missing=True).status == "completed"
     assert (missing(library), state_of(library).gone_count) == (names_in("old", 5) | names_in("drop", 4), 0)
     assert digests(library, "new") == of_old(5)
+
+
+def test_a_name_that_a_listing_has_twice_hides_no_file_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many were seen as there are rows, but not all of them."""
+    library = ten_of_which(tmp_path)
+    (tmp_path / "rest/3").unlink()
+    take_unit = LibraryScan._take_unit
+
+    def twice(scan: LibraryScan, unit: Unit) -> None:
+        rows = list(unit.rows())
+        take_unit(scan, replace(unit, file_count=len(rows) + 1, pages=looked_at([*rows, rows[0]])))
+
+    monkeypatch.setattr(LibraryScan, "_take_unit", twice)
+    assert scan(library).status == "completed"
+    assert missing(library) == {b"rest/3"}
+
+
+def test_an_id_counts_once() -> None:
+    ids = IdSet()
+    assert ids.update([(7,), (-5,), (7,), (70_000,)]) == [5]
+    ids.add(70_000)
+    ids.add(8)
+    assert (ids.count, [key for key in (5, 6, 7, 8, 9, 70_000, 10**6) if key in ids]) == (3, [7, 8, 70_000])
 
 
 @pytest.mark.parametrize("other", ["size_bytes", "mtime_ns", "inode"])
