@@ -14,12 +14,14 @@ from database.clock import SecondsFromNow
 from jobs.models import Job
 from libraries.models import LibraryFile, LibraryRoot, ScanRequest, ScanSession
 from libraries.running_now import hash_now
+from libraries.walking import FIRST_FILES
 from tests.conftest import Manage
 from tests.libraries.scans import library_at, scan
 from tests.tree import tree
 
 pytestmark = pytest.mark.django_db
 LARGE = 70_000
+FOLDERS = 10
 COLUMNS = (
     "relative_path", "size_bytes", "mtime_ns", "ctime_ns", "inode", "nlink", "is_missing", "needs_hash",
     "hash_algorithm", "content_hash", "hash_claim_token",
@@ -34,15 +36,20 @@ ALL = [
 
 
 def grow(root: Path, dice: random.Random) -> None:
-    """Small and large files, with twins, in some folders."""
+    """Small and large files, with twins, in some folders: each of those is a unit of walking by itself, so that a scan
+    has many batches also where it is the first one."""
     contents = [dice.randbytes(dice.choice([0, 10, 5000, LARGE, LARGE])) for _ in range(12)]
     for number in range(60):
-        tree(root, {f"d{dice.randrange(6)}/{number}": dice.choice(contents)})
+        tree(root, {f"d{dice.randrange(FOLDERS)}/{number}": dice.choice(contents)})
+    tree(root, dict.fromkeys(("d0/twin", "d1/twin"), dice.randbytes(LARGE)))
+    for number in range(FOLDERS * FIRST_FILES):
+        tree(root, {f"d{number % FOLDERS}/small {number}": b"%d" % (number // 2)})
 
 
 def disturb(root: Path, dice: random.Random) -> None:
     """Some files go, some move, some change, some are new."""
-    files = sorted(path for path in root.rglob("*") if path.is_file())
+    files = [path for path in sorted(root.rglob("*")) if path.is_file()]
+    files = [path for path in files if "small" not in path.name or dice.random() < 0.02]
     dice.shuffle(files)
     for path in files[:5]:
         path.unlink()
@@ -53,14 +60,15 @@ def disturb(root: Path, dice: random.Random) -> None:
     tree(root, {f"new/{number}": dice.randbytes(30) for number in range(20)})
 
 
-def crash(run_manage: Manage, library: LibraryRoot, point: str) -> None:
-    """Scan and hash in a process that dies at `point`, if it comes by there."""
+def crash(run_manage: Manage, library: LibraryRoot, point: str) -> bool:
+    """Scan and hash in a process that dies at `point`, if it comes by there: whether it did."""
     ended = run_manage(
         "scan", "--now", library.name, env={"DEDUPFS_CRASH_POINT": point, "DEDUPFS_SCAN_BATCH_FILES": "10"}
     )
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
     Job.objects.filter(status="running").update(lease_expires_at=SecondsFromNow(-1))
     LibraryFile.objects.filter(hash_claim_token__isnull=False).update(hash_claimed_at=SecondsFromNow(-100_000))
+    return ended.returncode != 0
 
 
 def settle(library: LibraryRoot) -> list[LibraryFile]:
@@ -90,14 +98,16 @@ def play(run_manage: Manage, root: Path, point: str, seed: int) -> None:
     library = library_at(root)
     calm = settle(library)
     go_back_to([])
-    crash(run_manage, library, point)
+    was_killed = crash(run_manage, library, point)
+    assert was_killed or not point.startswith("scan_stored"), "a first scan has so many batches"
     killed = settle(library)
     assert figures(killed) == figures(calm)
     disturb(root, dice)
     go_back_to(calm)
     calm = settle(library)
     go_back_to(killed)
-    crash(run_manage, library, point)
+    was_killed |= crash(run_manage, library, point)
+    assert was_killed, "nothing comes by there"
     assert figures(settle(library)) == figures(calm)
     assert not ScanSession.objects.filter(status="running").exists()
     assert not ScanRequest.objects.filter(status__in=ScanRequest.ACTIVE).exists()
