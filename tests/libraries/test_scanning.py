@@ -475,13 +475,13 @@ def test_a_folder_with_more_files_than_a_unit_is_stored_file_by_file_once(tmp_pa
     assert missing(library) == {b"flat/7"}
 
 
-#: For every reader: a folder fails after so many entries.
-_FAILS_HALF_WAY = """
-import errno, os
+#: For every reader: something happens to a folder when so many of its entries were taken.
+_HAPPENS = """
+import os
 
 scandir = os.scandir
 
-class Failing:
+class Watched:
     def __init__(self, entries):
         self.entries, self.left = entries, {count}
     def __enter__(self):
@@ -493,15 +493,22 @@ class Failing:
     def __next__(self):
         self.left -= 1
         if self.left < 0:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            {what}
         return next(self.entries)
 
-def failing(folder):
+def watched(folder):
     entries = scandir(folder)
-    return Failing(entries) if isinstance(folder, int) and os.fstat(folder).st_ino == {inode} else entries
+    return Watched(entries) if isinstance(folder, int) and os.fstat(folder).st_ino == {inode} else entries
 
-os.scandir = failing
+os.scandir = watched
 """
+
+
+def happens(patch: pytest.MonkeyPatch, code: Path, folder: Path, count: int, what: str) -> None:
+    """Have every reader that is started from now on do `what` in the middle of this folder."""
+    script = _HAPPENS.format(count=count, what=what, inode=folder.stat().st_ino)
+    tree(code, {"sitecustomize.py": script.encode()})
+    patch.setenv("PYTHONPATH", str(code))
 
 
 def test_nothing_in_a_folder_that_fails_half_way_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -509,10 +516,9 @@ def test_nothing_in_a_folder_that_fails_half_way_is_missing(tmp_path: Path, monk
     library = flat_library(tmp_path / "root")
     for name in ("flat/1", f"flat/{UNIT_FILES}", "rest/1"):
         (tmp_path / "root" / name).unlink()
-    inode = (tmp_path / "root/flat").stat().st_ino
-    tree(tmp_path, {"code/sitecustomize.py": _FAILS_HALF_WAY.format(count=2 * UNIT_FILES + 500, inode=inode).encode()})
     with monkeypatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(tmp_path / "code"))
+        fails = "raise OSError(5, os.strerror(5))"
+        happens(patch, tmp_path / "code", tmp_path / "root/flat", 2 * UNIT_FILES + 500, fails)
         assert scan(library).status == "completed"
     (error,) = ScanError.objects.all()
     assert (error.relative_path, error.is_folder, error.reason) == ("flat", True, "EIO: Input/output error")
@@ -521,6 +527,24 @@ def test_nothing_in_a_folder_that_fails_half_way_is_missing(tmp_path: Path, monk
     assert missing(library) == {b"rest/1"}
     assert scan(library).status == "completed"
     assert missing(library) == {b"rest/1", b"flat/1", f"flat/{UNIT_FILES}".encode()}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_file_that_vanishes_before_it_is_looked_at_is_told_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    """Its folder was listed with it: whether it is gone, the next scan says."""
+    root = tree(tmp_path / "root", {f"a/{number}": b"%d" % number for number in range(10)})
+    library = library_at(root) if is_first else scanned(root)
+    with monkeypatch.context() as patch:
+        gone = str(root / "a/3")
+        happens(patch, tmp_path / "code", root / "a", 10, f"os.path.exists({gone!r}) and os.unlink({gone!r})")
+        assert scan(library).status == "completed"
+    (error,) = ScanError.objects.all()
+    assert (error.relative_path, error.is_folder, error.reason) == ("a/3", False, "ENOENT: No such file or directory")
+    assert (missing(library), len(present(library))) == (set(), 9 if is_first else 10)
+    assert scan(library).status == "completed"
+    assert (missing(library), len(present(library))) == (set() if is_first else {b"a/3"}, 9)
 
 
 def test_a_reader_that_is_killed_in_a_folder_half_way_loses_nothing(
@@ -633,6 +657,25 @@ def test_what_is_compared_with_the_index_comes_in_smaller_batches(
     library = scanned(tree(tmp_path, {f"{number}": b"%d" % number for number in range(20)}))
     scan(library)
     assert set(batches) == {(True, 9), (False, 4)}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_batch_that_an_interrupted_scan_left_is_not_stored_by_the_next_one(tmp_path: Path, is_first: bool) -> None:
+    """A consumer carries one scan out after the other, on one connection."""
+    one = library_at(tree(tmp_path / "one", {"left/over": b"1", "same": b"1"}), "one")
+    other_root = tree(tmp_path / "other", {"same": b"2", "own": b"3"})
+    other = library_at(other_root, "other") if is_first else scanned(other_root, name="other")
+
+    def interrupted(_: LibraryScan) -> None:
+        raise RuntimeError("interrupted")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LibraryScan, "_store", interrupted)
+        assert scan(one).status == "failed"
+    assert scan(other).status == "completed"
+    assert present(other) == {b"same", b"own"}
+    assert bytes(files_of(other)[b"same"].content_hash or b"") == blake3(b"2").digest()
+    assert not LibraryFile.objects.filter(library=one).exists()
 
 
 def test_what_a_scan_holds_is_refused_once_its_job_is_cancelled(tmp_path: Path) -> None:
