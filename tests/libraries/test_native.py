@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -46,3 +47,14 @@ def test_a_build_of_another_version_is_not_used(
         found[folder] = native.library(name, version) is not None
     native.library.cache_clear()
     assert found == {folder: folder == "this" for folder in folders}
+
+
+def test_what_is_found_of_a_file_is_the_same_in_each_source() -> None:
+    """One writes it and the others read it, each compiled by itself. Whoever changes it changes all three versions."""
+    sources = ("libraries/small_files.c", "libraries/unit_pages.c", "libraries/blake3_many.c")
+    found = [
+        re.findall(r"^struct seen \{(.*?)^\};", (ROOT / each).read_text(), re.DOTALL | re.MULTILINE) for each in sources
+    ]
+    ((fields,),) = {tuple(" ".join(each.split()) for each in structs) for structs in found}
+    assert fields.startswith("int64_t ")
+    assert 8 * len(fields.split(",")) == small_files.SEEN.size
