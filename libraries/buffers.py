@@ -28,6 +28,8 @@ class Buffers:
         view = memoryview(room)
         self.first = view[start : start + BUFFER_BYTES]
         self.second = view[start + BUFFER_BYTES : start + 2 * BUFFER_BYTES]
+        #: Both as one: a disk is asked for more at a time. What comes from memory is hashed sooner from less.
+        self.both = view[start : start + 2 * BUFFER_BYTES]
 
     @cached_property
     def are_equal(self) -> Callable[[int], bool]:

@@ -21,6 +21,8 @@ from libraries.reading import SAMPLE_BYTES
 #: Files that go to a reader in one task: what a task costs beside reading is then spread over many of them.
 TASK_FILES = 32
 TASK_BYTES = 16 << 20
+#: The same for a spinning disk: its one reader waits for each next task.
+SPINNING_TASK_BYTES = 64 << 20
 #: Files that are compared with one another in one go.
 MOST_TWINS = 8
 #: Tasks that wait for each reader of disks that don't spin, so that none is idle while a batch is stored.
@@ -82,6 +84,8 @@ class Lane:
     """Files of one budget on disks that don't spin, read as they come. Files that are probably equal wait together: one
     reader compares them while it hashes the first."""
 
+    most_bytes = TASK_BYTES
+
     def __init__(self, disk: str) -> None:
         self.disk = disk
         #: The budget is asked after so many bytes; 0 where there is none.
@@ -118,7 +122,7 @@ class Lane:
     def task(self) -> list[Unit]:
         """The next files for one reader."""
         units: list[Unit] = []
-        left = min(TASK_BYTES, self.stride or TASK_BYTES)
+        left = min(self.most_bytes, self.stride or self.most_bytes)
         while self and len(units) < TASK_FILES:
             left -= self._weight(self.first())
             if units and left < 0:
@@ -139,6 +143,8 @@ Placed = tuple[tuple[int, int], int, Unit]
 
 class SpinningLane(Lane):
     """Files of one budget on a spinning disk, read in one sweep after the other from its beginning to its end."""
+
+    most_bytes = SPINNING_TASK_BYTES
 
     def __init__(self, disk: str) -> None:
         super().__init__(disk)

@@ -209,9 +209,11 @@ class Reader:
         make = hasher(algorithm)()
         with opened(root, path, size, mtime_ns) as file:
             stream = Stream(file, size)
-            while length := stream.read_into(self.buffer):
-                make.update(self.buffer[:length])
+            buffer = self.buffer
+            while length := stream.read_into(buffer):
+                make.update(buffer[:length])
                 report(length)
+                buffer = self.buffers.both if stream.is_direct else self.buffer
         return bytes(make.digest())
 
 

@@ -25,13 +25,14 @@ class Stream:
         self.file, self.size = file, size
         self.offset = 0
         self._may_be_cached = size >= LEAST_BYTES
-        self._is_direct = False
+        #: Whether what follows is read past the page cache.
+        self.is_direct = False
 
     def read_into(self, buffer: Any) -> int:
         """How many bytes came; none at the end."""
         length = self._cached(buffer) if self._may_be_cached else 0
         if not length:
-            length = self._direct(buffer) if self._is_direct else os.preadv(self.file, [buffer], self.offset)
+            length = self._direct(buffer) if self.is_direct else os.preadv(self.file, [buffer], self.offset)
         self.offset += length
         return length
 
@@ -49,7 +50,7 @@ class Stream:
             self._may_be_cached = False
             return 0
         self._may_be_cached = False
-        self._is_direct = self._switch(os.O_DIRECT)
+        self.is_direct = self._switch(os.O_DIRECT)
         return 0
 
     def _direct(self, buffer: Any) -> int:
@@ -61,7 +62,7 @@ class Stream:
             length = 0
         if length < len(buffer):
             # The end, or as good as: what follows begins inside a page, and that is not read directly.
-            self._is_direct = False
+            self.is_direct = False
             self._switch(0)
         return length or os.preadv(self.file, [buffer], self.offset)
 

@@ -33,6 +33,7 @@ def test_both_fill_one_huge_page() -> None:
     assert len(buffers.first) == len(buffers.second) == BUFFER_BYTES
     assert address(buffers.first) % HUGE_PAGE == 0
     assert address(buffers.second) == address(buffers.first) + BUFFER_BYTES
+    assert (address(buffers.both), len(buffers.both)) == (address(buffers.first), 2 * BUFFER_BYTES)
     if Path("/sys/kernel/mm/transparent_hugepage/enabled").exists():
         assert "hg" in flags_at(address(buffers.first))
 

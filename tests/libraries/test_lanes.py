@@ -74,6 +74,16 @@ def test_a_spinning_disk_is_swept_from_its_beginning_to_its_end(monkeypatch: pyt
     assert read == [["10"], ["15"], ["20"], ["30"], ["5"]]
 
 
+def test_the_one_reader_of_a_spinning_disk_gets_more_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for each next task; others have some waiting."""
+    monkeypatch.setattr(lanes, "TASK_FILES", 100)
+    waiting = Lanes(2, FakeDisks())
+    for device in (0, 1):
+        waiting.put(b"/nowhere", [unit(f"{n}", device, size=lanes.TASK_BYTES // 2) for n in range(10)])
+    sizes = {key[0]: len(units) for key, units in waiting.ready()}
+    assert sizes == {"": 2, "sd1": 8}
+
+
 def test_a_lane_with_a_budget_stands_still_alone() -> None:
     waiting = Lanes(8, FakeDisks())
     waiting.put(b"/a", [unit(f"{n}", library=1) for n in range(4)], stride=1000)

@@ -36,6 +36,7 @@ from libraries.reading import (
     signed,
 )
 from libraries.unit_pages import ShelfByPython, ShelfInC, rows_of
+from tests.cold_files import cold
 from tests.native import NEEDS_COMPILER
 from tests.tree import tree
 
@@ -430,3 +431,18 @@ def test_two_readers_side_by_side_do_not_mix_their_files_up(tmp_path: Path) -> N
 @pytest.mark.parametrize(("number", "stored"), [(5, 5), (2**63 - 1, 2**63 - 1), (2**63, -(2**63)), (2**64 - 1, -1)])
 def test_large_inode_numbers_fit_a_signed_column(number: int, stored: int) -> None:
     assert signed(number) == stored
+
+
+@pytest.mark.parametrize("length", [3 << 20, (5 << 20) + 4321])
+def test_a_large_file_that_is_not_in_memory_is_hashed_from_the_disk(
+    reader: Reader, tmp_path: Path, length: int
+) -> None:
+    """In larger pieces than one from memory: the disk is asked for more at a time."""
+    content = os.urandom(length)
+    path = tmp_path / "large"
+    path.write_bytes(content)
+    pieces: list[int] = []
+    with cold(path):
+        found = reader.hash(os.fsencode(tmp_path), b"large", length, path.stat().st_mtime_ns, "blake3", pieces.append)
+    assert found == blake3(content).digest()
+    assert (sum(pieces), max(pieces)) == (length, 2 << 20)
