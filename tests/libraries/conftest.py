@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,11 @@ def disk(tmp_path: Path, settings: Settings) -> Path:
 @pytest.fixture
 def admin() -> Client:
     return logged_in(Role.ADMIN)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[int]:
+    """The test's own folder, open."""
+    handle = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    yield handle
+    os.close(handle)

@@ -33,13 +33,6 @@ def read(request: pytest.FixtureRequest) -> Shelf:
     return made
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[int]:
-    handle = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    yield handle
-    os.close(handle)
-
-
 def found(
     read: Shelf, folder: int, names: Sequence[str], least: int = 0, make: Any = blake3
 ) -> list[tuple[Any, ...] | None]:

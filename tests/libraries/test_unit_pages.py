@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from pathlib import Path
 
@@ -33,13 +33,6 @@ def in_c() -> ShelfInC:
 def one(request: pytest.FixtureRequest) -> Shelf:
     made: Shelf = request.param()
     return made
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[int]:
-    handle = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    yield handle
-    os.close(handle)
 
 
 def sound_rows(units: list[bytes]) -> list[SeenRow]:
